@@ -3,11 +3,12 @@
 Four ranks write steps of four variables with PnetCDF under `knarr run`, on one node and on four: **emulated nodes**,
 each with a launcher, a spool and a port of its own, on one machine, whose processors they share; values go by TCP on
 the loopback. *Until durable* is the time from the start until all is published and on the disk, less that of the same
-program when it writes nothing. A rate is that of the values in it.
+program when it writes nothing. A rate is that of the values in it. *Sent* is what went from node to node.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import subprocess
@@ -43,6 +44,7 @@ class Result:
     cpu_s: float
     files: int
     output_bytes: int
+    sent_bytes: int
 
 
 def run(program: Path, way: str, place: Path, values: Path) -> Result:
@@ -50,7 +52,7 @@ def run(program: Path, way: str, place: Path, values: Path) -> Result:
     with tempfile.TemporaryDirectory(dir=place) as name:
         out = Path(name)
         (out / "knarr.toml").write_text(RULE)
-        launcher = [KNARR, "run", "-q", "-c", out / "knarr.toml", "--"]
+        launcher = [KNARR, "run", "-q", "-c", out / "knarr.toml", "--json", out / "result.json", "--"]
         command = ["mpirun", "--oversubscribe", "-n", "4", *EACH, nodes, *launcher]
         command += [program, mode, out / "s", STEPS, 0, values]
         subprocess.run(["sync"], check=True)
@@ -67,7 +69,9 @@ def run(program: Path, way: str, place: Path, values: Path) -> Result:
         expected = {"nothing": 0, "pnetcdf": STEPS, "apart": 4 * STEPS}[mode]
         if len(files) != expected:
             raise SystemExit(f"{way}: {len(files)} files, {expected} expected")
-        return Result(way, total, measured.cpu_s, len(files), sum(path.stat().st_size for path in files))
+        told = [json.loads(path.read_text())["sent_to_nodes"] for path in out.glob("result*.json")]
+        sent = sum(sum(by_carrier.values()) for by_carrier in told)
+        return Result(way, total, measured.cpu_s, len(files), sum(path.stat().st_size for path in files), sent)
 
 
 def measure(repeats: int) -> list[dict]:
@@ -81,15 +85,16 @@ def table(results: list[dict]) -> str:
         return statistics.median(one[field] for one in results if one["way"] == way)
 
     lines = [
-        "| emulated nodes | until durable, s | MB/s of values | CPU s | MB a step |",
-        "|---|---:|---:|---:|---:|",
+        "| emulated nodes | until durable, s | MB/s | CPU s | MB a step | MB sent |",
+        "|---|---:|---:|---:|---:|---:|",
     ]
     nothing, cpu = median("nothing", "until_durable_s"), median("nothing", "cpu_s")
     for way in list(WAYS)[1:]:
         seconds = median(way, "until_durable_s") - nothing
         lines.append(
             f"| {way} | {seconds:.2f} | {STEPS * STEP_BYTES / seconds / 1e6:.0f} "
-            f"| {median(way, 'cpu_s') - cpu:.2f} | {median(way, 'output_bytes') / STEPS / 1e6:.1f} |"
+            f"| {median(way, 'cpu_s') - cpu:.2f} | {median(way, 'output_bytes') / STEPS / 1e6:.1f} "
+            f"| {median(way, 'sent_bytes') / 1e6:.1f} |"
         )
     lines.append(f"\n{STEP_BYTES / 1e6:.1f} MB of values a step, {STEPS} steps a run.")
     return "\n".join(lines)

@@ -18,6 +18,7 @@ from pathlib import Path
 import netCDF4
 import pytest
 
+from conftest import may_mount, unmount
 from nodes import RANKS, Launcher, collected, contents, encoded, launcher_of, measured, part, records
 from running import MPIRUN
 from test_pnetcdf import HERE, RULE, built, calls
@@ -171,12 +172,16 @@ def encoding(launcher: int) -> bool:
     return any(name.read_text().strip() == "encoder" for name in names)
 
 
+# Chains that take their time.
+SLOW = [CHUNKS.format(quality='chain = "shuffle | zstd:19"'), SMALL.replace("zstd:3", "zstd:19")]
+
+
+@pytest.mark.parametrize("chunks", SLOW, ids=["few chunks", "many chunks"])
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_node_that_goes_while_it_encodes_is_named_and_values_are_kept(job, knarr, blocks, tmp_path, sent):
+def test_a_node_that_goes_while_it_encodes_is_named_and_values_are_kept(job, knarr, blocks, tmp_path, sent, chunks):
     command = [*MPIRUN, str(RANKS), blocks, "plain.nc", str(STEPS), str(LARGE)]
     subprocess.run(command, cwd=tmp_path, check=True)
-    # A chain that takes its time.
-    config = RULE + CHUNKS.format(quality='chain = "shuffle | zstd:19"')
+    config = RULE + chunks
     process = job.start(blocks, "hist.nc", STEPS, LARGE, nodes="abab", config=config)
     launcher, end = part(job, 1), time.monotonic() + 60
     while not encoding(launcher):
@@ -199,6 +204,25 @@ def test_a_node_that_goes_while_it_encodes_is_named_and_values_are_kept(job, kna
     knarr("verify", tmp_path / "plain.nc", job.folder / "hist.nc")
     for rest in job.top.glob("knarr-run-*"):
         shutil.rmtree(rest)
+
+
+def test_a_disk_that_is_full_while_several_nodes_write(job, knarr, blocks, tmp_path):
+    """What they hold stays, and makes the file when there is room."""
+    if not may_mount():
+        pytest.skip("mounting a small file system needs root")
+    command = [*MPIRUN, str(RANKS), blocks, "plain.nc", str(STEPS), str(LARGE)]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "none", job.folder], check=True)
+    try:
+        ran = job(blocks, "hist.nc", STEPS, LARGE, nodes="abbb", config=RULE + SMALL, ok=False)
+        assert ran.code != 0 and "space" in ran.err and not [*job.folder.iterdir()], ran.err
+        subprocess.run(["mount", "-o", "remount,size=8m", job.folder], check=True)
+        knarr("run", "--recover", collected(job))
+        knarr("verify", tmp_path / "plain.nc", job.folder / "hist.nc")
+        for rest in job.top.glob("knarr-run-*"):
+            shutil.rmtree(rest)
+    finally:
+        unmount(job.folder)
 
 
 def test_every_function_that_moves_values(job, knarr, tmp_path):

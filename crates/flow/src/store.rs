@@ -233,8 +233,8 @@ pub trait Sink: Send {
     /// `Write`.
     fn put(&mut self, chunk: EncodedChunk<'_>) -> Result<()>;
 
-    /// True if [`Sink::allot`] can be called: the output lies where other nodes write, too, and see each other's bytes. Known
-    /// after [`Sink::begin`].
+    /// True if [`Sink::allot`] can be called: the output lies where other nodes write, too, and see each other's bytes. It is
+    /// the same before [`Sink::begin`] and after.
     fn allots(&self) -> bool {
         false
     }

@@ -1,6 +1,7 @@
 //! Whether nodes may write one file together.
 
 use std::fs::File;
+use std::path::Path;
 
 use rustix::fs::fstatfs;
 
@@ -26,4 +27,10 @@ const COMMON: [u32; 11] = [
 pub fn is_common(file: &File) -> bool {
     let kind = fstatfs(file).ok().and_then(|found| u32::try_from(found.f_type).ok());
     kind.is_some_and(|kind| COMMON.contains(&kind))
+}
+
+/// The same for files beside `target`, which need not be there.
+pub fn is_common_beside(target: &Path) -> bool {
+    let directory = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(directory).is_ok_and(|directory| is_common(&directory))
 }

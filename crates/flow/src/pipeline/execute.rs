@@ -1,7 +1,6 @@
 //! Execution: workers read, encode and prove chunks; the calling thread writes them in order.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use super::encode::{Buffers, ChunkOutcome};
@@ -203,20 +202,25 @@ pub fn execute(
     let wanted: Vec<_> = works.iter().map(|work| (work.index, work.chunk)).collect();
     let bands = Bands::of_several(engine, source, &wanted, budget.bands)?;
     let mut execution = Execution::default();
+    // The bytes of a chunk may stay at its place if the output gives it one there.
+    let allots = sink.allots();
     let made_again = run(
         engine,
         (&works, &recipes),
         &bands,
         first,
         &budget,
-        &mut |done| {
-            let begin = thread_seconds();
-            sink.begin()?;
-            execution.phases.read += done.read_seconds;
-            let written = write(sink, &works, &mut execution, done)?;
-            execution.phases.write += thread_seconds() - begin;
-            Ok((written, sink.allots()))
-        },
+        (
+            &mut |done| {
+                let begin = thread_seconds();
+                sink.begin()?;
+                execution.phases.read += done.read_seconds;
+                let written = write(sink, &works, &mut execution, done)?;
+                execution.phases.write += thread_seconds() - begin;
+                Ok(written)
+            },
+            allots,
+        ),
         progress,
     )?;
     for number in made_again {
@@ -313,7 +317,7 @@ fn run(
     bands: &[Bands<'_>],
     total: u64,
     budget: &Budget,
-    write: &mut dyn FnMut(Done) -> Result<(Written, bool)>,
+    (write, allots): (&mut dyn FnMut(Done) -> Result<Written>, bool),
     progress: &dyn Progress,
 ) -> Result<Vec<u64>> {
     let work_of = |number| {
@@ -339,8 +343,6 @@ fn run(
     let reading = if budget.jobs > engine.jobs { Allowed::default() } else { engine.allowed.clone() };
     let lanes = Pool::<Lane>::new(budget.jobs, reading);
     let workers = Pool::<Worker>::new(budget.jobs.min(engine.jobs), engine.allowed.clone());
-    // The bytes of a chunk may stay at its place once the output can give it one there.
-    let may_keep = AtomicBool::new(false);
     let make = |number: u64, may_keep: bool| {
         let (at, work, bands) = work_of(number).ok_or_else(|| Error::internal("a chunk of no variable"))?;
         let (recipe, limits) =
@@ -349,15 +351,14 @@ fn run(
         let (region, padding) = (&located.region, &work.variable.padding_bytes());
         let chunk = ChunkElsewhere { variable: work.index, region, padding, recipe };
         // What is read together is read here, all of it.
-        let found = if bands.is_banded() { Ok(None) } else { places.find(&chunk, limits) };
+        let found = if bands.is_banded() { Ok(None) } else { places.find(number, &chunk, limits) };
         let asked = found.and_then(|found| match found {
             Some(found) => Ok(Some(found)),
             None => places.ask(number, &chunk, limits, may_keep),
         });
         let asked = asked.map_err(|error| located.tell(error, work, bands.source()))?;
-        let is_looked_at = asked.as_ref().is_some_and(|asked| places.is_looked_at(number, work.index, asked));
         match asked {
-            Some(asked) if !is_looked_at => Ok(located.done_elsewhere(asked, (at, number))),
+            Some(asked) if !asked.is_looked_at => Ok(located.done_elsewhere(asked, (at, number))),
             Some(asked) => workers.with(|worker| {
                 let encoder = recipes.encoder(engine, work.recipe, &mut worker.encoders)?;
                 let checked = asked.check(encoder, &mut worker.buffers);
@@ -391,12 +392,10 @@ fn run(
                 let size = work_of(number).map_or(0, |(_, work, _)| work.chunk_bytes);
                 Piece { size, lane: places.lane(number) }
             },
-            |(): &mut (), number| make(number, may_keep.load(Ordering::Relaxed)),
+            |(): &mut (), number| make(number, allots),
             |done| {
                 let (raw, number) = (done.raw, done.number);
-                let (written, allots) = write(done)?;
-                may_keep.store(allots, Ordering::Relaxed);
-                match (written, &mut placing) {
+                match (write(done)?, &mut placing) {
                     (Written::Here(buffer), _) => budget.spare.give_back(buffer),
                     (Written::At(place, kept, allotted), Some(placing)) => {
                         placing.send(place, ToPlace { number, kept, allotted })?;

@@ -23,7 +23,7 @@ pub(super) struct Places<'a> {
     ahead: Option<&'a dyn Ahead>,
     /// The lane of each chunk, of all variables: 0, or 1 more than the number of the other place. Empty without those.
     lanes: Vec<u16>,
-    /// By place, and for what was encoded here before: the variable of which a chunk was decoded last, and 1 more.
+    /// For what was encoded here before, and by place: the variable of which a chunk is decoded last, and 1 more.
     looked: Vec<AtomicUsize>,
 }
 
@@ -52,6 +52,8 @@ pub(super) struct Encoded {
     values: u32,
     /// None if it was encoded here.
     place: Option<usize>,
+    /// It has to be decoded: the first of each variable and place, and some of the others.
+    pub(super) is_looked_at: bool,
 }
 
 impl<'a> Places<'a> {
@@ -87,15 +89,16 @@ impl<'a> Places<'a> {
         vec![(WAITING.0 / places.max(1)).clamp(1, WAITING.1.max(jobs)); places]
     }
 
-    /// A chunk, if it was encoded here before.
+    /// The chunk of this number, if it was encoded here before.
     ///
     /// # Errors
     /// As for [`Ahead::find`]; `Corrupt` for what cannot come of the recipe.
-    pub(super) fn find(&self, chunk: &ChunkElsewhere<'_>, limits: &Limits) -> Result<Option<Encoded>> {
+    pub(super) fn find(&self, number: u64, chunk: &ChunkElsewhere<'_>, limits: &Limits) -> Result<Option<Encoded>> {
         let (Some(ahead), mut bytes) = (self.ahead, Vec::new()) else { return Ok(None) };
         let Some(Proven { outcome, values, kept: _ }) = ahead.find(chunk, &mut bytes)? else { return Ok(None) };
         limits.check(bytes.len(), &outcome)?;
-        Ok(Some(Encoded { content: Content::Bytes(bytes), outcome, values, place: None }))
+        let is_looked_at = self.look(number, chunk.variable, None);
+        Ok(Some(Encoded { content: Content::Bytes(bytes), outcome, values, place: None, is_looked_at }))
     }
 
     /// The chunk of this number, if it is encoded at another place. That may keep its bytes with `may_keep`, unless the chunk
@@ -112,9 +115,11 @@ impl<'a> Places<'a> {
     ) -> Result<Option<Encoded>> {
         let (Some(others), Some(place)) = (self.others, self.lane(number).checked_sub(1)) else { return Ok(None) };
         let mut bytes = Vec::new();
-        let is_known = self.looked.get(place).is_some_and(|last| last.load(Ordering::Relaxed) == chunk.variable + 1);
-        let may_keep = may_keep && is_known && !number.is_multiple_of(LOOKED_AT);
-        let Some(Proven { outcome, values, kept }) = others.encode(place, chunk, may_keep, &mut bytes)? else {
+        let is_looked_at = self.look(number, chunk.variable, Some(place));
+        let told = others.encode(place, chunk, may_keep && !is_looked_at, &mut bytes)?;
+        let Some(Proven { outcome, values, kept }) = told else {
+            // The next one that comes is the first.
+            self.looked(Some(place)).store(0, Ordering::Relaxed);
             return Ok(None);
         };
         let content = match kept {
@@ -122,16 +127,17 @@ impl<'a> Places<'a> {
             None => Content::Bytes(bytes),
         };
         limits.check(usize::try_from(content.length()).unwrap_or(usize::MAX), &outcome)?;
-        Ok(Some(Encoded { content, outcome, values, place: Some(place) }))
+        Ok(Some(Encoded { content, outcome, values, place: Some(place), is_looked_at }))
     }
 
-    /// True if the chunk has to be decoded: the first of each variable and place, and some of the others. What is kept cannot.
-    pub(super) fn is_looked_at(&self, number: u64, variable: usize, chunk: &Encoded) -> bool {
-        if matches!(chunk.content, Content::At(..)) {
-            return false;
-        }
-        let looked = self.looked.get(chunk.place.unwrap_or(self.looked.len() - 1));
-        let is_first = looked.is_some_and(|looked| looked.swap(variable + 1, Ordering::Relaxed) != variable + 1);
+    /// The variable of which a chunk of a place is decoded last, and 1 more.
+    fn looked(&self, place: Option<usize>) -> &AtomicUsize {
+        &self.looked[place.map_or(0, |place| place + 1)]
+    }
+
+    /// True if the chunk has to be decoded.
+    fn look(&self, number: u64, variable: usize, place: Option<usize>) -> bool {
+        let is_first = self.looked(place).swap(variable + 1, Ordering::Relaxed) != variable + 1;
         is_first || number.is_multiple_of(LOOKED_AT)
     }
 }

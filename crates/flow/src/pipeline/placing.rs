@@ -30,7 +30,14 @@ pub(super) struct Placing<'scope, 'env, F> {
     scope: &'scope Scope<'scope, 'env>,
     others: &'scope dyn Elsewhere,
     again: &'scope F,
-    threads: BTreeMap<usize, (SyncSender<ToPlace>, ScopedJoinHandle<'scope, Result<Vec<u64>>>)>,
+    threads: BTreeMap<usize, Teller<'scope>>,
+}
+
+/// A thread that tells one place.
+struct Teller<'scope> {
+    chunks: SyncSender<ToPlace>,
+    /// Gives the numbers of those that were made again.
+    thread: ScopedJoinHandle<'scope, Result<Vec<u64>>>,
 }
 
 impl<'scope, 'env, F: Fn(u64) -> Result<Vec<u8>> + Sync> Placing<'scope, 'env, F> {
@@ -50,9 +57,9 @@ impl<'scope, 'env, F: Fn(u64) -> Result<Vec<u8>> + Sync> Placing<'scope, 'env, F
             let work = move || serve(place, &chunks, others, again);
             let started = std::thread::Builder::new().name("placing".to_owned()).spawn_scoped(self.scope, work);
             let thread = started.map_err(|error| Error::unsupported(format!("no thread can be started: {error}")))?;
-            self.threads.insert(place, (send, thread));
+            self.threads.insert(place, Teller { chunks: send, thread });
         }
-        let sent = self.threads.get(&place).is_some_and(|(send, _)| send.send(chunk).is_ok());
+        let sent = self.threads.get(&place).is_some_and(|teller| teller.chunks.send(chunk).is_ok());
         if sent { Ok(()) } else { self.end().and_then(|_| Err(Error::internal("a thread has ended"))) }
     }
 
@@ -65,7 +72,7 @@ impl<'scope, 'env, F: Fn(u64) -> Result<Vec<u8>> + Sync> Placing<'scope, 'env, F
     }
 
     fn end(&mut self) -> Result<Vec<u64>> {
-        let handles: Vec<_> = std::mem::take(&mut self.threads).into_values().map(|(_, handle)| handle).collect();
+        let handles: Vec<_> = std::mem::take(&mut self.threads).into_values().map(|teller| teller.thread).collect();
         let ended = handles.into_iter().map(|handle| {
             handle.join().unwrap_or_else(|_| Err(Error::internal("a thread that has chunks written panicked")))
         });

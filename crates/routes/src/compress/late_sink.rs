@@ -9,11 +9,13 @@ use knarr_flow::store::{Allotted, ChunkToAllot, EncodedChunk, Sink};
 pub(crate) struct LateSink<F> {
     make: Option<F>,
     made: Option<Box<dyn Sink>>,
+    allots: bool,
 }
 
 impl<F: FnOnce() -> Result<Box<dyn Sink>> + Send> LateSink<F> {
-    pub(crate) fn new(make: F) -> Self {
-        Self { make: Some(make), made: None }
+    /// `allots` is what the sink will say of itself.
+    pub(crate) fn new(make: F, allots: bool) -> Self {
+        Self { make: Some(make), made: None, allots }
     }
 
     fn made(&mut self) -> Result<&mut Box<dyn Sink>> {
@@ -38,7 +40,7 @@ impl<F: FnOnce() -> Result<Box<dyn Sink>> + Send> Sink for LateSink<F> {
     }
 
     fn allots(&self) -> bool {
-        self.made.as_ref().is_some_and(|made| made.allots())
+        self.allots
     }
 
     fn allot(&mut self, chunk: ChunkToAllot<'_>) -> Result<Allotted> {

@@ -15,7 +15,7 @@ use knarr_codec::codec::ReaderLevel;
 use knarr_flow::energy::{Counter, Energy};
 use knarr_flow::engine::{Engine, Progress, Silent};
 use knarr_flow::network::{Network, url_of};
-use knarr_flow::output::Temporary;
+use knarr_flow::output::{Temporary, is_common_beside};
 use knarr_flow::pipeline::{Execution, advise, encode_ahead, execute, most_demanding, plan, prove_copies, storages};
 use knarr_flow::settings::Settings;
 use knarr_flow::store::{Encoding, Sink, Source, Storage};
@@ -241,7 +241,8 @@ impl Job<'_> {
                 saves_plan(options, output).then(|| PlanFile::start(&plan, output)).transpose()?;
             Ok(sink)
         };
-        let mut sink = LateSink::new(make);
+        let is_of_files = url_of(output).is_none() && !(format == OutputFormat::Zarr && is_zipped(output));
+        let mut sink = LateSink::new(make, is_of_files && is_common_beside(output));
         if settings.verify {
             prove_copies(engine, source, &plan).map_err(|error| in_file(error, input))?;
         }
