@@ -55,6 +55,7 @@ MODES = {
     "deflate": "parallel netCDF-4, shuffle and deflate 1",
     "gather": "gather, then netCDF-4 with deflate 1",
     "zarr": "zarr-python, chunks of each rank",
+    "zarrs": "zarr-python with the codecs of zarrs",
 }
 READERS = {
     "nc": "import netCDF4; f = netCDF4.Dataset(sys.argv[1]); [v[:] for v in f.variables.values()]",
@@ -122,7 +123,7 @@ def build(folder: Path) -> Path:
 
 def command_of(program: Path, mode: str, variant: str, out: Path, values: Path, pause: float) -> list[object]:
     way = {**UNDER_KNARR, "buffer": "pnetcdf"}.get(mode, mode) + variant
-    program = [sys.executable, SOURCES[0].with_name("zarr_steps.py")] if mode == "zarr" else [program]
+    program = [sys.executable, SOURCES[0].with_name("zarr_steps.py")] if mode in ("zarr", "zarrs") else [program]
     command = ["mpirun", "--oversubscribe", "-n", "4", *program, way, out / "s", STEPS, pause, values]
     if mode in UNDER_KNARR:
         (out / "knarr.toml").write_text(RULE + KEYS.get(mode, ""))

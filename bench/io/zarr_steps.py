@@ -1,6 +1,6 @@
-"""Writes steps as steps.c does, as Zarr stores by zarr-python with its defaults: each rank its chunks.
+"""Writes steps as steps.c does, as Zarr stores by zarr-python, with its codecs or those of zarrs: each rank its chunks.
 
-usage: zarr_steps.py zarr OUT STEPS SECONDS VALUES
+usage: zarr_steps.py zarr|zarrs OUT STEPS SECONDS VALUES
 """
 
 import sys
@@ -12,6 +12,8 @@ from mpi4py import MPI
 
 DEPTH, SIDE, NAMES = 64, 512, "TUVQ"
 
+if sys.argv[1] == "zarrs":
+    zarr.config.set({"codec_pipeline.path": "zarrs.ZarrsCodecPipeline"})
 comm = MPI.COMM_WORLD
 half = SIDE // 2
 rows, columns = (slice(n * half, (n + 1) * half) for n in divmod(comm.rank, 2))

@@ -374,7 +374,7 @@ def networks() -> Iterator[dict[str, str]]:
 
 
 def test_values_stay_on_their_node(job, knarr, blocks, tmp_path, networks):
-    """What a node sends is what it has encoded: far fewer bytes than its values."""
+    """And of what the node has encoded only what is looked at is sent: it writes the rest."""
     command = [*MPIRUN, str(RANKS), blocks, "plain.nc", str(STEPS), str(LARGE)]
     subprocess.run(command, cwd=tmp_path, check=True)
     enter = job.top / "enter.sh"
@@ -389,7 +389,8 @@ def test_values_stay_on_their_node(job, knarr, blocks, tmp_path, networks):
     found = measured(ran)
     encoded = sum(variable["encoded_bytes"] for variable in found.values() if variable) / 2
     assert found["count"]["elsewhere_chunks"] == 2
-    assert encoded < sent < encoded + values / 20 and encoded < values / 2, (sent, encoded, values)
+    assert sum(variable["placed_chunks"] for variable in found.values() if variable) > 0
+    assert sent < encoded < values / 2, (sent, encoded, values)
     knarr("verify", tmp_path / "plain.nc", job.folder / "hist.nc")
 
 

@@ -5,8 +5,8 @@ use knarr_array::error::Result;
 use knarr_array::region::Region;
 use serde::{Deserialize, Serialize};
 
+use crate::allotted::Allotted;
 use crate::pipeline::{ChunkOutcome, Recipe};
-use crate::store::Allotted;
 
 /// Who keeps the values of a source at other places.
 pub trait Elsewhere: Sync {
@@ -32,8 +32,8 @@ pub trait Elsewhere: Sync {
         out: &mut Vec<u8>,
     ) -> Result<Option<Proven>>;
 
-    /// Has chunks that a place keeps written where they belong. False if that is not so for all of them: those that were
-    /// written have the right bytes, and none of them is kept any more.
+    /// Has chunks that a place keeps written where they belong, and looks after some of them. False if that is not so for all of
+    /// them: those that were written have the right bytes, and none of them is kept any more.
     fn write(&self, place: usize, chunks: &[(KeptChunk, Allotted)]) -> bool;
 
     /// Makes durable what a place has written of this file.

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ahead;
+pub mod allotted;
 pub mod allowed;
 pub mod bands;
 pub mod cache;

@@ -1,9 +1,10 @@
 //! Where values come from and go to: [`Source`] and [`Sink`], implemented once per format.
 
 use std::any::Any;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::ahead::Ahead;
+use crate::allotted::Allotted;
 use crate::elsewhere::Elsewhere;
 use knarr_array::error::{Error, Result};
 use knarr_array::filter::Hdf5Filter;
@@ -199,15 +200,6 @@ pub struct ChunkToAllot<'a> {
     pub length: u64,
     /// As [`EncodedChunk::filter_mask`].
     pub filter_mask: u32,
-}
-
-/// The place of a chunk that somebody else writes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Allotted {
-    /// The file, which is there and long enough.
-    pub path: PathBuf,
-    /// First byte in it.
-    pub offset: u64,
 }
 
 /// An output being written beside its final place.

@@ -16,11 +16,12 @@ use knarr_array::testing::data::{Pattern, sample};
 use knarr_choose::choose::FormatLimits;
 use knarr_choose::plan::Plan;
 use knarr_codec::codec::{CodecList, ReaderLevel};
+use knarr_flow::allotted::Allotted;
 use knarr_flow::elsewhere::{ChunkElsewhere, Elsewhere, KeptChunk, Proven};
 use knarr_flow::engine::{Engine, Silent};
 use knarr_flow::pipeline::{Buffers, Execution, execute, plan};
 use knarr_flow::settings::{ChunkRule, Settings};
-use knarr_flow::store::{Allotted, ChunkToAllot, EncodedChunk, Sink, Source};
+use knarr_flow::store::{ChunkToAllot, EncodedChunk, Sink, Source};
 use knarr_flow::testing::memory::{Arrived, MemorySink, MemorySource};
 
 /// What the other places do.
@@ -41,7 +42,7 @@ enum Manner {
     Keep,
     /// Only some of it.
     KeepSome,
-    /// It is said to be written, and is not in the output.
+    /// None of it is written.
     Nowhere,
     /// It does not become durable.
     Unsynced,
@@ -165,7 +166,7 @@ impl Elsewhere for Apart {
                 file.write_all_at(bytes, *offset).unwrap();
             }
         }
-        true
+        self.manner != Manner::Nowhere
     }
 
     fn sync(&self, _: usize) -> Result<()> {

@@ -1,11 +1,13 @@
 //! Chunks whose values all lie on another node: that node encodes them.
 
+use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 
 use knarr_array::error::{Error, Result};
 use knarr_array::region::Region;
+use knarr_flow::allotted::Allotted;
 use knarr_flow::elsewhere::{ChunkElsewhere, Elsewhere, KeptChunk, Proven};
-use knarr_flow::store::Allotted;
 use knarr_link::LONGEST_QUESTION;
 
 use crate::chunk_question::{ChunkQuestion, LARGEST, PROGRAM, bits};
@@ -42,6 +44,13 @@ impl Gathered {
         let (count, padding) = (region.count.clone(), padding.to_vec());
         Ok(ChunkQuestion { program, recipe, bound, count, padding, fills, ranks, moves })
     }
+}
+
+/// True if a chunk is where it belongs.
+fn is_in_place(kept: &KeptChunk, Allotted { path, offset }: &Allotted) -> bool {
+    let mut found = vec![0; usize::try_from(kept.length).unwrap_or_default()];
+    let read = File::open(path).and_then(|file| file.read_exact_at(&mut found, *offset));
+    read.is_ok() && crc32c::crc32c(&found) == kept.checksum
 }
 
 fn whole(region: &Region) -> Lattice<'_> {
@@ -85,17 +94,17 @@ impl Elsewhere for Gathered {
 
     fn write(&self, place: usize, chunks: &[(KeptChunk, Allotted)]) -> bool {
         let Some(node) = self.nodes().node(place) else { return false };
-        // Outputs of several files come one behind the other.
-        let is_written = chunks.chunk_by(|(_, one), (_, next)| one.path == next.path).all(|of_one| {
+        // Files of one output come one behind the other. All of them are asked for, so that nothing stays there.
+        let is_written = chunks.chunk_by(|(_, one), (_, next)| one.path == next.path).fold(true, |all, of_one| {
             let path = of_one.first().map(|(_, at)| at.path.as_os_str().as_bytes().to_vec()).unwrap_or_default();
             let chunks = of_one.iter().map(|(kept, at)| (*kept, at.offset)).collect();
             let question = Question::Write { file: node.file.clone(), path, chunks };
-            question.to_bytes().and_then(|question| node.link.ask(&question)).is_ok()
+            question.to_bytes().and_then(|question| node.link.ask(&question)).is_ok() && all
         });
-        if !is_written {
-            node.send();
-        }
-        is_written
+        // What one node has written another one sees, or it has written to another file of that name.
+        let is_there = is_written && chunks.first().is_none_or(|(kept, at)| is_in_place(kept, at));
+        node.has_written(is_there);
+        is_there
     }
 
     fn sync(&self, place: usize) -> Result<()> {

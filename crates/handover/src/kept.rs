@@ -1,5 +1,5 @@
-//! Chunks that this node has encoded for another one, which makes a file of them, and keeps until it hears where in that file they
-//! belong. It writes them there itself, and their bytes need not cross the network.
+//! Chunks that this node has encoded for another one, which makes a file of them, and keeps until it hears where in that file
+//! they belong. It writes them there itself, and their bytes need not cross the network.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_flow::elsewhere::KeptChunk;
@@ -16,6 +17,8 @@ use rustix::fs::OFlags;
 
 /// Outputs of a file that are open, at most: a store has many.
 const MOST_OPEN: usize = 256;
+/// After this nobody asks for a chunk any more: the answer that it is kept was lost, or its output was given up.
+const FORGOTTEN: Duration = Duration::from_secs(600);
 
 /// Encoded chunks, and the outputs that they are written into.
 pub struct KeptChunks {
@@ -37,11 +40,22 @@ struct State {
 /// What belongs to one file.
 #[derive(Default)]
 struct OfFile {
-    chunks: BTreeMap<u64, Vec<u8>>,
+    chunks: BTreeMap<u64, Chunk>,
     /// Open from the first write on: the system tells those of a failed write that had the file open. The latest last.
-    outputs: Vec<(PathBuf, Arc<File>)>,
-    /// What did not become durable: the system says so once.
-    failed: Option<Error>,
+    outputs: Vec<Arc<Output>>,
+}
+
+struct Chunk {
+    bytes: Vec<u8>,
+    since: Instant,
+}
+
+/// An output that is under way.
+struct Output {
+    path: PathBuf,
+    file: File,
+    /// Why it is not durable: the system says so once.
+    failed: Mutex<Option<Error>>,
 }
 
 impl KeptChunks {
@@ -58,35 +72,38 @@ impl KeptChunks {
     pub(crate) fn keep(&self, file: &str, bytes: &mut Vec<u8>) -> Option<KeptChunk> {
         let (length, checksum) = (bytes.len() as u64, crc32c::crc32c(bytes));
         let mut state = self.lock();
-        let with = state.bytes.checked_add(length).filter(|with| *with <= self.most)?;
-        state.bytes = with;
+        if state.bytes.saturating_add(length) > self.most {
+            state.forget_old();
+        }
+        state.bytes = state.bytes.checked_add(length).filter(|with| *with <= self.most)?;
         state.last += 1;
         let number = state.last;
-        state.files.entry(file.to_owned()).or_default().chunks.insert(number, std::mem::take(bytes));
+        let mut bytes = std::mem::take(bytes);
+        // Codecs take room for the worst case.
+        bytes.shrink_to_fit();
+        let chunk = Chunk { bytes, since: Instant::now() };
+        state.files.entry(file.to_owned()).or_default().chunks.insert(number, chunk);
         Some(KeptChunk { number, length, checksum })
     }
 
     /// Writes chunks of a file into its output at `path`, each at its byte. None of them is kept any more.
     ///
     /// # Errors
-    /// `NotFound` if one is not kept, or if the output is not there; `Usage` for what is no output under way; `Write`.
+    /// `NotFound` if one is not kept; `Usage` for what is no output under way; `Write`.
     pub fn write(&self, file: &str, path: &[u8], chunks: &[(KeptChunk, u64)]) -> Result<()> {
         // A question may come twice, and who asks makes again what is not here: so it goes whatever happens.
-        let taken: Vec<_> = chunks.iter().map(|(kept, at)| (self.take(file, *kept), *at)).collect();
+        let taken: Vec<_> = chunks.iter().map(|(kept, at)| (self.lock().take(file, *kept), *at)).collect();
         let path = Path::new(OsStr::from_bytes(path));
         let output = self.output(file, path)?;
+        let length = output.length().map_err(|error| Error::write(path, &error))?;
         for (bytes, at) in taken {
             let bytes = bytes.ok_or_else(|| Error::new(ErrorKind::NotFound, "a chunk that is not kept"))?;
+            // Whoever makes the output has given it its length.
             let end = at.checked_add(bytes.len() as u64);
-            // Whoever makes the output has given it its length, and its name as long as it is under way.
-            let is_it = |now: std::fs::Metadata, own: std::fs::Metadata| {
-                (now.dev(), now.ino()) == (own.dev(), own.ino()) && end.is_some_and(|end| end <= own.len())
-            };
-            let found = path.symlink_metadata().and_then(|now| Ok(is_it(now, output.metadata()?)));
-            if !found.map_err(|error| Error::write(path, &error))? {
+            if end.zip(length).is_none_or(|(end, length)| end > length) {
                 return Err(Error::usage("no place in an output that is under way").at(path.display().to_string()));
             }
-            output.write_all_at(&bytes, at).map_err(|error| Error::write(path, &error))?;
+            output.file.write_all_at(&bytes, at).map_err(|error| Error::write(path, &error))?;
         }
         Ok(())
     }
@@ -100,40 +117,60 @@ impl KeptChunks {
         if outputs.is_empty() {
             return Err(Error::new(ErrorKind::NotFound, format!("nothing was written for '{file}'")));
         }
-        outputs.iter().try_for_each(|(path, output)| self.sync_one(file, path, output))?;
-        let failed = self.lock().files.get(file).and_then(|of| of.failed.clone());
-        failed.map_or(Ok(()), Err)
-    }
-
-    fn sync_one(&self, file: &str, path: &Path, output: &File) -> Result<()> {
-        let synced = output.sync_data().map_err(|error| Error::write(path, &error));
-        if let (Err(error), Some(of)) = (&synced, self.lock().files.get_mut(file)) {
-            of.failed.get_or_insert_with(|| error.clone());
-        }
-        synced
+        outputs.iter().try_for_each(|output| output.sync())
     }
 
     /// Keeps nothing more of a file, and lets its outputs go.
     pub fn forget(&self, file: &str) {
         let mut state = self.lock();
         let of = state.files.remove(file).unwrap_or_default();
-        state.bytes -= of.chunks.values().map(|bytes| bytes.len() as u64).sum::<u64>();
+        state.bytes -= of.chunks.values().map(|chunk| chunk.bytes.len() as u64).sum::<u64>();
     }
 
-    fn take(&self, file: &str, kept: KeptChunk) -> Option<Vec<u8>> {
+    /// The output of a file at `path`, which is there.
+    fn output(&self, file: &str, path: &Path) -> Result<Arc<Output>> {
+        let known = self.lock().files.get(file).map(|of| of.outputs.clone()).unwrap_or_default();
+        if let Some(output) = known.iter().find(|output| output.path == path) {
+            return Ok(Arc::clone(output));
+        }
+        let opened = Arc::new(Output::open(path)?);
+        // Those of an attempt that was given up, or of a file that has its name, are nobody's any more.
+        let mut gone: Vec<_> = known.iter().filter(|output| !output.length().is_ok_and(|it| it.is_some())).collect();
+        if gone.is_empty() && known.len() >= MOST_OPEN {
+            known.first().map_or(Ok(()), |oldest| oldest.sync())?;
+            gone.extend(known.first());
+        }
         let mut state = self.lock();
-        let bytes = state.files.get_mut(file)?.chunks.remove(&kept.number)?;
-        state.bytes -= bytes.len() as u64;
+        let outputs = &mut state.files.entry(file.to_owned()).or_default().outputs;
+        outputs.retain(|output| !gone.iter().any(|gone| Arc::ptr_eq(gone, output)));
+        outputs.push(Arc::clone(&opened));
+        Ok(opened)
+    }
+}
+
+impl State {
+    /// Takes a chunk, if it is the one that is meant.
+    fn take(&mut self, file: &str, kept: KeptChunk) -> Option<Vec<u8>> {
+        let bytes = self.files.get_mut(file)?.chunks.remove(&kept.number)?.bytes;
+        self.bytes -= bytes.len() as u64;
         Some(bytes).filter(|bytes| bytes.len() as u64 == kept.length && crc32c::crc32c(bytes) == kept.checksum)
     }
 
-    /// The output at `path`, which is there.
-    fn output(&self, file: &str, path: &Path) -> Result<Arc<File>> {
-        let mut state = self.lock();
-        let outputs = &mut state.files.entry(file.to_owned()).or_default().outputs;
-        if let Some((_, output)) = outputs.iter().find(|(open, _)| open == path) {
-            return Ok(Arc::clone(output));
+    fn forget_old(&mut self) {
+        let bytes = &mut self.bytes;
+        for of in self.files.values_mut() {
+            of.chunks.retain(|_, chunk| {
+                let stays = chunk.since.elapsed() < FORGOTTEN;
+                *bytes -= if stays { 0 } else { chunk.bytes.len() as u64 };
+                stays
+            });
         }
+    }
+}
+
+impl Output {
+    /// Opens an output that is under way.
+    fn open(path: &Path) -> Result<Self> {
         let is_under_way = path.is_absolute()
             && path.components().any(|part| is_temporary_name(part.as_os_str()))
             && !path.components().any(|part| part.as_os_str() == "..");
@@ -142,16 +179,28 @@ impl KeptChunks {
         }
         let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or_default();
         let opened = OpenOptions::new().write(true).custom_flags(flags).open(path);
-        let output = opened.map_err(|error| Error::write(path, &error))?;
-        if !is_common(&output) {
+        let file = opened.map_err(|error| Error::write(path, &error))?;
+        if !is_common(&file) {
             let what = "an output on a file system on which nodes cannot write one file together";
             return Err(Error::unsupported(what).at(path.display().to_string()));
         }
-        let output = Arc::new(output);
-        outputs.push((path.to_owned(), Arc::clone(&output)));
-        let oldest = (outputs.len() > MOST_OPEN).then(|| outputs.remove(0));
-        drop(state);
-        oldest.map_or(Ok(()), |(path, oldest)| self.sync_one(file, &path, &oldest)).map(|()| output)
+        Ok(Self { path: path.to_owned(), file, failed: Mutex::default() })
+    }
+
+    /// Bytes that it has; `None` if it has another name by now, or none.
+    fn length(&self) -> std::io::Result<Option<u64>> {
+        let own = self.file.metadata()?;
+        let is_it = |now: std::fs::Metadata| (now.dev(), now.ino()) == (own.dev(), own.ino());
+        Ok(self.path.symlink_metadata().is_ok_and(is_it).then_some(own.len()))
+    }
+
+    fn sync(&self) -> Result<()> {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(error) = failed.as_ref() {
+            return Err(error.clone());
+        }
+        let synced = self.file.sync_data().map_err(|error| Error::write(&self.path, &error));
+        synced.inspect_err(|error| *failed = Some(error.clone()))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use knarr_link::Link;
 
@@ -25,7 +25,14 @@ pub(crate) struct Node {
     declines: AtomicBool,
     /// It could not write chunks where they belong: their bytes come from it.
     sends: AtomicBool,
+    /// It has written some.
+    writes: AtomicBool,
+    /// How often it was asked to keep chunks before.
+    trials: AtomicUsize,
 }
+
+/// Chunks that a node is asked to keep before it has shown that it can write them: they are made again if it cannot.
+const TRIALS: usize = 8;
 
 impl fmt::Debug for Node {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -46,12 +53,13 @@ impl Node {
 
     /// True if it may be asked to keep what it has encoded.
     pub(crate) fn keeps(&self) -> bool {
-        !self.sends.load(Ordering::Relaxed)
+        let may_try = || self.writes.load(Ordering::Relaxed) || self.trials.fetch_add(1, Ordering::Relaxed) < TRIALS;
+        !self.sends.load(Ordering::Relaxed) && may_try()
     }
 
-    /// It is to send what it encodes.
-    pub(crate) fn send(&self) {
-        self.sends.store(true, Ordering::Relaxed);
+    /// It has written what it kept, or is to send what it encodes.
+    pub(crate) fn has_written(&self, all: bool) {
+        if all { &self.writes } else { &self.sends }.store(true, Ordering::Relaxed);
     }
 }
 
@@ -72,6 +80,8 @@ impl Places {
                             file,
                             declines: AtomicBool::new(false),
                             sends: AtomicBool::new(false),
+                            writes: AtomicBool::new(false),
+                            trials: AtomicUsize::new(0),
                         });
                         places.nodes.len() - 1
                     }))

@@ -11,10 +11,10 @@ use knarr_array::array::{ArraySpec, DType};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::region::{Region, Regions, chunk_region, pad_chunk};
 use knarr_codec::codec::CodecList;
+use knarr_flow::allotted::Allotted;
 use knarr_flow::elsewhere::{ChunkElsewhere, Elsewhere};
 use knarr_flow::output::temporary_name;
 use knarr_flow::pipeline::{Buffers, Container, Recipe};
-use knarr_flow::store::Allotted;
 use knarr_handover::{Encoding, Far, Gathered, Held, KeptChunks, Put, PutLog, Question, Room, answer, write_calls};
 use knarr_link::{Answers, Link};
 
@@ -35,12 +35,18 @@ struct Aggregator {
     /// Changes answers about chunks.
     change: Change,
     kept: KeptChunks,
+    /// Whether it writes what it says that it has written.
+    writes: bool,
 }
 
 impl Aggregator {
     fn new(folder: &Path, change: Change) -> Arc<Self> {
+        Arc::new(Self::who_writes(folder, change, true))
+    }
+
+    fn who_writes(folder: &Path, change: Change, writes: bool) -> Self {
         let (asked, sent, kept) = (Mutex::default(), AtomicU64::new(0), KeptChunks::new(1 << 16));
-        Arc::new(Self { folder: folder.to_owned(), asked, sent, change, kept })
+        Self { folder: folder.to_owned(), asked, sent, change, kept, writes }
     }
 
     fn answered(&self, question: &[u8]) -> Result<Vec<u8>> {
@@ -53,7 +59,9 @@ impl Aggregator {
                 (self.change)(answer)
             }
             Question::Write { file, path, chunks } => {
-                self.kept.write(&file, &path, &chunks)?;
+                if self.writes {
+                    self.kept.write(&file, &path, &chunks)?;
+                }
                 (self.change)(Vec::new())
             }
             Question::Sync { file } => self.kept.sync(&file).map(|()| Vec::new()),
@@ -232,12 +240,12 @@ fn a_node_that_does_not_encode_is_not_asked_again_and_its_values_are_read() {
 fn a_node_writes_what_it_keeps_and_sends_no_bytes() {
     let folder = folder("keeps");
     let output = folder.join(temporary_name(OsStr::new("out.nc")));
-    fs::write(&output, vec![0; 1 << 14]).unwrap();
     // A link that breaks before the answer comes leaves the chunk written, and who asks is told nothing of it.
     let lost: Change = |answer| if answer.is_empty() { Err(Error::corrupt("broken")) } else { Ok(answer) };
-    let changes: [(Change, bool); 2] = [(Ok, true), (lost, false)];
-    for (change, arrives) in changes {
-        let aggregator = Aggregator::new(&folder, change);
+    let cases: [(Change, bool, bool); 3] = [(Ok, true, true), (lost, true, false), (Ok, false, false)];
+    for (change, writes, arrives) in cases {
+        fs::write(&output, vec![0; 1 << 14]).unwrap();
+        let aggregator = Arc::new(Aggregator::who_writes(&folder, change, writes));
         let far = apart(&folder, &aggregator);
         let (region, recipe) = (Region::new([0, WIDTH], [16, 24]), recipe(&[16, 24], "shuffle | snappy"));
         let asked = ChunkElsewhere { variable: 0, region: &region, padding: &PADDING, recipe: &recipe };
@@ -247,14 +255,17 @@ fn a_node_writes_what_it_keeps_and_sends_no_bytes() {
         let kept = told.kept.unwrap();
         assert!(none.is_empty() && sent.kept.is_none() && sent.values == told.values);
         assert_eq!((kept.length, kept.checksum), (bytes.len() as u64, crc32c::crc32c(&bytes)));
+        // Before it has shown that it writes, it is not asked to keep many.
+        let trials =
+            (0..20).filter(|_| far.encode(0, &asked, true, &mut none).unwrap().unwrap().kept.is_some()).count();
+        assert_eq!(trials, 7);
         let allotted = Allotted { path: output.clone(), offset: 77 };
         assert_eq!(far.write(0, &[(kept, allotted)]), arrives);
-        assert!(fs::read(&output).unwrap()[77..][..bytes.len()] == bytes);
-        far.sync(0).unwrap();
+        assert_eq!(fs::read(&output).unwrap()[77..][..bytes.len()] == bytes, writes);
+        assert_eq!(far.sync(0).is_ok(), writes);
         // One that does not write sends from then on.
         let then = far.encode(0, &asked, true, &mut none).unwrap().unwrap();
         assert_eq!((then.kept.is_some(), none.is_empty()), (arrives, arrives));
-        far.sync(0).unwrap();
     }
     fs::remove_dir_all(folder).unwrap();
 }

@@ -7,9 +7,9 @@ use rustix::fs::fstatfs;
 
 /// File systems on which each node sees at once what others have written, and on which writes to bytes that adjoin do not
 /// harm each other: those of one machine, on which nodes that reach a file are one, and parallel ones. NFS and SMB are none of
-/// them: a client writes back whole pages, with what it knew of the bytes of others. Numbers: statfs(2) and the headers of
-/// Lustre (`LL_SUPER_MAGIC`), GPFS, BeeGFS (`BEEGFS_MAGIC`), and OrangeFS (`PVFS2_SUPER_MAGIC`).
-const COMMON: [u32; 11] = [
+/// them: a client writes back whole pages, with what it knew of the bytes of others. Nor is BeeGFS, whose caches do not know of each
+/// other. Numbers: statfs(2) and the headers of Lustre (`LL_SUPER_MAGIC`), GPFS and OrangeFS (`PVFS2_SUPER_MAGIC`).
+const COMMON: [u32; 10] = [
     0x0102_1994, // tmpfs
     0xEF53,      // ext2 to ext4
     0x5846_5342, // XFS
@@ -18,7 +18,6 @@ const COMMON: [u32; 11] = [
     0x794C_7630, // overlayfs
     0x0BD0_0BD0, // Lustre
     0x4750_4653, // GPFS
-    0x1983_0326, // BeeGFS
     0x00C3_6400, // Ceph
     0x2003_0528, // OrangeFS
 ];

@@ -5,7 +5,7 @@ use super::access::take_access;
 use super::common::is_common;
 use super::store::Store;
 use super::sync::{lacks, sync_many, sync_name, sync_tree};
-use crate::store::Allotted;
+use crate::allotted::Allotted;
 use knarr_array::error::{Error, ErrorKind, Result};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::path::Path;
 
-use crate::store::Allotted;
+use crate::allotted::Allotted;
 use knarr_array::error::{Error, Result};
 
 /// An output that holds bytes under names, and shows all of them at once or none.

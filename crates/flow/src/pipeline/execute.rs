@@ -8,13 +8,14 @@ use super::places::{Content, Encoded, Places, Pool};
 use super::placing::{Placing, ToPlace};
 use super::recipes::{Kept, Recipes};
 use super::spare::Spare;
+use crate::allotted::Allotted;
 use crate::allowed::Allowed;
 use crate::bands::Bands;
 use crate::elsewhere::{ChunkElsewhere, KeptChunk};
 use crate::energy::{Phases, thread_seconds};
 use crate::engine::{Engine, Progress};
 use crate::ordered::{Piece, Schedule, in_order};
-use crate::store::{Allotted, ChunkToAllot, EncodedChunk, Encoding, Sink, Source, Storage};
+use crate::store::{ChunkToAllot, EncodedChunk, Encoding, Sink, Source, Storage};
 use knarr_array::array::ArraySpec;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::filter::Hdf5Filter;
@@ -380,7 +381,7 @@ fn run(
             }),
         }
     };
-    let again = |number| match make(number, false)?.content {
+    let again = |number| match engine.check_cancelled().and_then(|()| make(number, false))?.content {
         Some((Content::Bytes(bytes), _)) => Ok(bytes),
         _ => Err(Error::internal("a chunk that was there is gone")),
     };

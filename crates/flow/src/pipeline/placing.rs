@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
+use crate::allotted::Allotted;
 use crate::elsewhere::{Elsewhere, KeptChunk};
-use crate::store::Allotted;
 use knarr_array::error::{Error, Result};
 
 /// Chunks that wait for one place, at most: it has them in memory.
@@ -99,6 +99,7 @@ fn serve(
         let mut batch = vec![first];
         let mut bytes = batch.iter().map(|chunk| chunk.kept.length).sum::<u64>();
         while bytes < AT_ONCE
+            && batch.len() < WAITING
             && let Ok(next) = chunks.try_recv()
         {
             bytes += next.kept.length;
@@ -106,9 +107,7 @@ fn serve(
         }
         let wanted: Vec<(KeptChunk, Allotted)> =
             batch.iter().map(|chunk| (chunk.kept, chunk.allotted.clone())).collect();
-        let is_written = others.write(place, &wanted);
-        // What one place has written another one sees, or the place has written to another file of that name.
-        if is_written && files.has(&wanted)? {
+        if others.write(place, &wanted) {
             has_written = true;
             continue;
         }
@@ -140,18 +139,10 @@ impl Files {
     fn of(&mut self, path: &Path) -> Result<&File> {
         if self.open.as_ref().is_none_or(|(open, _)| open != path) {
             self.close()?;
-            let opened = OpenOptions::new().read(true).write(true).open(path);
+            let opened = OpenOptions::new().write(true).open(path);
             self.open = Some((path.to_owned(), opened.map_err(|error| Error::write(path, &error))?));
         }
         self.open.as_ref().map(|(_, file)| file).ok_or_else(|| Error::internal("no file is open"))
-    }
-
-    /// True if the first of these chunks is in its place.
-    fn has(&mut self, chunks: &[(KeptChunk, Allotted)]) -> Result<bool> {
-        let Some((kept, allotted)) = chunks.first() else { return Ok(true) };
-        let mut found = vec![0; usize::try_from(kept.length).unwrap_or(usize::MAX)];
-        let read = self.of(&allotted.path)?.read_exact_at(&mut found, allotted.offset);
-        Ok(read.is_ok() && crc32c::crc32c(&found) == kept.checksum)
     }
 
     fn write(&mut self, allotted: &Allotted, bytes: &[u8]) -> Result<()> {

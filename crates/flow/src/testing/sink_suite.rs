@@ -5,7 +5,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::memory::MemorySource;
-use crate::store::{Allotted, ChunkToAllot, EncodedChunk, Encoding, Sink, Source, Storage};
+use crate::allotted::Allotted;
+use crate::store::{ChunkToAllot, EncodedChunk, Encoding, Sink, Source, Storage};
 use knarr_array::array::DType;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::model::{Attribute, AttributeValue, Dimension, Group, Model, Variable};

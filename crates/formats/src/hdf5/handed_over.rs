@@ -13,8 +13,9 @@ use knarr_array::model::Model;
 use knarr_array::region::Region;
 use knarr_codec::codec::CodecList;
 use knarr_flow::ahead::Ahead;
+use knarr_flow::allotted::Allotted;
 use knarr_flow::elsewhere::{ChunkElsewhere, Elsewhere, KeptChunk, Proven};
-use knarr_flow::store::{Allotted, Values};
+use knarr_flow::store::Values;
 use knarr_handover::Gathered;
 
 impl Hdf5Source {

@@ -16,8 +16,9 @@ use crate::described;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::libver::{LibverBounds, Release};
 use knarr_array::model::{Attribute, Model};
+use knarr_flow::allotted::Allotted;
 use knarr_flow::output::{Temporary, is_common};
-use knarr_flow::store::{Allotted, ChunkToAllot, EncodedChunk, Sink, Source, Storage};
+use knarr_flow::store::{ChunkToAllot, EncodedChunk, Sink, Source, Storage};
 
 /// An HDF5 or netCDF-4 file being written.
 pub struct Hdf5Sink {

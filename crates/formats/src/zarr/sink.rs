@@ -11,9 +11,10 @@ use knarr_array::array::DType;
 use knarr_array::model::{Attribute, Group, Model};
 use knarr_array::{Error, Result};
 use knarr_codec::codec::CodecList;
+use knarr_flow::allotted::Allotted;
 use knarr_flow::network::Contents;
 use knarr_flow::output::{Kind, Staging, Store};
-use knarr_flow::store::{Allotted, ChunkToAllot, EncodedChunk, Sink, Source, Storage, Strings};
+use knarr_flow::store::{ChunkToAllot, EncodedChunk, Sink, Source, Storage, Strings};
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::path::Path;
@@ -264,7 +265,11 @@ impl Sink for ZarrSink {
 
     fn allot(&mut self, chunk: ChunkToAllot<'_>) -> Result<Allotted> {
         let allot = |store: &mut dyn Store, key: &str| store.allot(key, chunk.length);
-        self.add(chunk, allot, |store, key| allot(store, key).map(|allotted| (allotted.offset, allotted)))
+        let whole = |store: &mut dyn Store, key: &str| match allot(store, key)? {
+            Allotted { offset: 1.., .. } => Err(Error::internal(format!("'{key}' was written twice"))),
+            allotted => Ok(allotted),
+        };
+        self.add(chunk, whole, |store, key| allot(store, key).map(|allotted| (allotted.offset, allotted)))
     }
 
     fn remove_attributes(&mut self, variable: usize, names: &[String]) -> Result<()> {

@@ -3,7 +3,8 @@
 
 use knarr_array::error::{Error, Result};
 use knarr_array::model::Attribute;
-use knarr_flow::store::{Allotted, ChunkToAllot, EncodedChunk, Sink};
+use knarr_flow::allotted::Allotted;
+use knarr_flow::store::{ChunkToAllot, EncodedChunk, Sink};
 
 /// A sink that `F` makes.
 pub(crate) struct LateSink<F> {

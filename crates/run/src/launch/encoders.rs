@@ -1,5 +1,5 @@
-//! Encodes chunks for other nodes, which make files of them, and writes them where these say, in threads of the lowest priority: a program may run on this
-//! node, and one thread then is enough.
+//! Encodes chunks for other nodes, which make files of them, in threads of the lowest priority: a program may run on this
+//! node, and one thread then is enough. Keeps what it has encoded until it hears where to write it.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};

@@ -147,6 +147,12 @@ impl Nodes {
         self.note(handed, Some(outcome));
     }
 
+    /// What was encoded of the values in a directory of the spool, which goes, is not kept any more.
+    pub(super) fn forget(&self, directory: &Path) {
+        let name = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        self.shared.encoders.kept().forget(name);
+    }
+
     fn note(&self, handed: &HandedOver, outcome: Option<Result<Fate>>) {
         let Some((own, others)) = handed.parts.split_first() else { return };
         let untold = others.iter().map(|part| part.node().to_owned()).collect();

@@ -303,6 +303,7 @@ impl<'a> Transfers<'a> {
     /// A session leaves the spools. Its memory is not used again if a reader may yet have it open.
     fn free(&self, session: &Session, is_read: bool) {
         self.nodes.tell(&session.handed, Ok(if is_read { Fate::Done } else { Fate::Discarded }));
+        self.nodes.forget(&session.directory);
         if is_read {
             session.handed.remove(&session.directory);
         } else {

@@ -6,7 +6,6 @@ use std::ffi::{CStr, c_int, c_void};
 use std::sync::OnceLock;
 
 use hdf5_metno_sys::h5::{haddr_t, herr_t};
-use hdf5_metno_sys::h5f::H5F_mem_t;
 use hdf5_metno_sys::h5i::hid_t;
 
 use super::Id;
@@ -18,9 +17,18 @@ use knarr_codec::codec::KNARR_FILTER;
 static ALLOTTING: OnceLock<hid_t> = OnceLock::new();
 
 thread_local! {
-    /// Bytes of the chunk that is left out by this thread, and where it would have been written. The library writes chunks
-    /// that are given whole in the call that gives them.
-    static LEFT_OUT: Cell<Option<(usize, Option<haddr_t>)>> = const { Cell::new(None) };
+    /// The chunk that is left out by this thread. The library writes chunks that are given whole in the call that gives them,
+    /// and from where they lie.
+    static LEFT_OUT: Cell<Option<LeftOut>> = const { Cell::new(None) };
+}
+
+#[derive(Clone, Copy)]
+struct LeftOut {
+    /// Where its bytes lie in memory: the library writes others in the same call, of its own.
+    buffer: *const u8,
+    length: usize,
+    /// Where it would have been written.
+    at: Option<haddr_t>,
 }
 
 /// Lets the file `name`, which is there, be written with the driver; to be called under the lock.
@@ -36,14 +44,14 @@ pub(super) fn allotting(fapl: &Id, name: &CStr) -> Result<()> {
     driver::set(fapl, name, &ALLOTTING, change)
 }
 
-/// Leaves out what `put` writes, a chunk of `length` bytes. Returns the byte of the file at which it belongs.
+/// Leaves out the chunk that `put` writes from `bytes`. Returns the byte of the file at which it belongs.
 ///
 /// # Errors
-/// Those of `put`; `Internal` if it has not written such a chunk.
-pub(super) fn left_out(length: usize, put: impl FnOnce() -> Result<()>) -> Result<u64> {
-    LEFT_OUT.set(Some((length, None)));
-    let outcome = put();
-    let at = LEFT_OUT.take().and_then(|(_, at)| at);
+/// Those of `put`; `Internal` if it has not written the chunk.
+pub(super) fn left_out(bytes: &[u8], put: impl FnOnce(&[u8]) -> Result<()>) -> Result<u64> {
+    LEFT_OUT.set(Some(LeftOut { buffer: bytes.as_ptr(), length: bytes.len(), at: None }));
+    let outcome = put(bytes);
+    let at = LEFT_OUT.take().and_then(|left_out| left_out.at);
     outcome.and_then(|()| at.ok_or_else(|| Error::internal("HDF5 has written a chunk otherwise than at once")))
 }
 
@@ -56,8 +64,9 @@ unsafe extern "C" fn write(
     size: usize,
     buffer: *const c_void,
 ) -> herr_t {
-    if kind == H5F_mem_t::H5FD_MEM_DRAW as c_int && LEFT_OUT.get() == Some((size, None)) {
-        LEFT_OUT.set(Some((size, Some(addr))));
+    let is_it = |one: &LeftOut| one.at.is_none() && (one.buffer, one.length) == (buffer.cast(), size);
+    if let Some(one) = LEFT_OUT.get().filter(is_it) {
+        LEFT_OUT.set(Some(LeftOut { at: Some(addr), ..one }));
         return 0;
     }
     let Some(write) = driver::plain().and_then(|plain| plain.write) else { return -1 };

@@ -287,7 +287,7 @@ impl Dataset {
         let length = usize::try_from(length).map_err(|_| Error::internal("a chunk that is too long"))?;
         // What is left out is not looked at.
         let bytes = vec![0; length];
-        locked(|| left_out(length, || self.write_chunk(offset, filter_mask, &bytes)))
+        locked(|| left_out(&bytes, |bytes| self.write_chunk(offset, filter_mask, bytes)))
     }
 
     /// Closes and reports what dropping cannot.
