@@ -123,8 +123,9 @@ def prepare(top: Path) -> Callable[[Path, str], str]:
     process = job.start(program, "hist.nc", STEPS, ROWS, nodes="abbb", config=RULE)
     until(lambda: len(launchers(job)) == 2, "the parts of all nodes")
     begin = time.monotonic()
-    job.finish(process)
+    until((job.folder / "hist.nc").exists, "the file")
     longest = time.monotonic() - begin
+    job.finish(process)
     return lambda folder, kind: once(folder, program, plain, kind, longest)
 
 
