@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_flow::elsewhere::KeptChunk;
-use knarr_flow::output::{is_common, is_temporary_name};
+use knarr_flow::output::{is_common, is_temporary_name, send_to_disk};
 use rustix::fs::OFlags;
 
 /// Outputs of a file that are open, at most: a store has many.
@@ -96,16 +97,19 @@ impl KeptChunks {
         let path = Path::new(OsStr::from_bytes(path));
         let output = self.output(file, path)?;
         let length = output.length().map_err(|error| Error::write(path, &error))?;
+        let mut written: Option<(u64, u64)> = None;
         for (bytes, at) in taken {
             let bytes = bytes.ok_or_else(|| Error::new(ErrorKind::NotFound, "a chunk that is not kept"))?;
             // Whoever makes the output has given it its length.
             let end = at.checked_add(bytes.len() as u64);
-            if end.zip(length).is_none_or(|(end, length)| end > length) {
+            let Some(end) = end.filter(|end| length.is_some_and(|length| *end <= length)) else {
                 return Err(Error::usage("no place in an output that is under way").at(path.display().to_string()));
-            }
+            };
             output.file.write_all_at(&bytes, at).map_err(|error| Error::write(path, &error))?;
+            written = Some(written.map_or((at, end), |(first, last)| (first.min(at), last.max(end))));
         }
-        Ok(())
+        // So the sync in the end has little left to wait for.
+        written.map_or(Ok(()), |(first, last)| output.durable(|file| send_to_disk(file, first, last)))
     }
 
     /// Makes durable what was written for a file. Who asks twice gets the same answer.
@@ -188,19 +192,24 @@ impl Output {
     }
 
     /// Bytes that it has; `None` if it has another name by now, or none.
-    fn length(&self) -> std::io::Result<Option<u64>> {
+    fn length(&self) -> io::Result<Option<u64>> {
         let own = self.file.metadata()?;
         let is_it = |now: std::fs::Metadata| (now.dev(), now.ino()) == (own.dev(), own.ino());
         Ok(self.path.symlink_metadata().is_ok_and(is_it).then_some(own.len()))
     }
 
     fn sync(&self) -> Result<()> {
+        self.durable(File::sync_data)
+    }
+
+    /// Makes something durable, or begins to. What fails once has failed for ever.
+    fn durable(&self, work: impl FnOnce(&File) -> io::Result<()>) -> Result<()> {
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(error) = failed.as_ref() {
             return Err(error.clone());
         }
-        let synced = self.file.sync_data().map_err(|error| Error::write(&self.path, &error));
-        synced.inspect_err(|error| *failed = Some(error.clone()))
+        let done = work(&self.file).map_err(|error| Error::write(&self.path, &error));
+        done.inspect_err(|error| *failed = Some(error.clone()))
     }
 }
 

@@ -25,4 +25,4 @@ pub use store::Store;
 pub use temporary::Temporary;
 pub use temporary::refuse_existing;
 pub use vacant::Vacant;
-pub use write_behind::WriteBehind;
+pub use write_behind::{WriteBehind, send_to_disk};

@@ -32,7 +32,7 @@ impl WriteBehind {
             let mut sent = 0;
             for () in requests {
                 let end = file.metadata()?.len();
-                send(&file, sent, end)?;
+                send_to_disk(&file, sent, end)?;
                 sent = end;
             }
             Ok(file)
@@ -67,8 +67,11 @@ impl WriteBehind {
 /// Sends the bytes from `start` to `end` of a file to the disk. They are not waited for, which would keep a core busy with
 /// the file system's journal: to say that they will not be needed starts their way and does no more to pages that are on it
 /// (posix_fadvise(2)).
+///
+/// # Errors
+/// Those of a sync, where there is nothing else.
 #[cfg(target_os = "linux")]
-fn send(file: &File, start: u64, end: u64) -> io::Result<()> {
+pub fn send_to_disk(file: &File, start: u64, end: u64) -> io::Result<()> {
     use rustix::fs::{Advice, fadvise};
     match std::num::NonZeroU64::new(end.saturating_sub(start)) {
         Some(length) => fadvise(file, start, Some(length), Advice::DontNeed).or_else(|_| file.sync_data()),
@@ -77,7 +80,7 @@ fn send(file: &File, start: u64, end: u64) -> io::Result<()> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn send(file: &File, _start: u64, _end: u64) -> io::Result<()> {
+pub fn send_to_disk(file: &File, _start: u64, _end: u64) -> io::Result<()> {
     file.sync_data()
 }
 

@@ -220,9 +220,8 @@ impl Sink for Hdf5Sink {
         let file = self.file.as_ref().ok_or_else(closed);
         let offset = file.and_then(|file| self.targets.allot(file, &chunk));
         let offset = offset.map_err(|error| error.at(self.path.display().to_string()))?;
-        let temporary = self.temporary.as_mut().ok_or_else(closed)?;
+        let temporary = self.temporary.as_ref().ok_or_else(closed)?;
         temporary.reach(offset.saturating_add(chunk.length))?;
-        temporary.written(chunk.length)?;
         Ok(Allotted { path: temporary.path().to_owned(), offset })
     }
 
