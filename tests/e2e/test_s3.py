@@ -454,20 +454,30 @@ def test_python_writes_datasets(server, bucket, tmp_path):
     assert bucket.keys("e.zarr") == {}
 
 
-def test_records_that_are_appended_go_to_new_objects(server, bucket, tmp_path):
-    """24 records of 1.1 MB: 12 share an object, not 14 as 16 MiB would have it."""
+@pytest.mark.parametrize(
+    ("rows", "lengths", "a_share"),
+    # Records of 1.1 MB: 12 share an object, not 14 as 16 MiB would have it; of 4.5 MB, in any number.
+    [(140, (24, 24), 12), (560, (3, 2, 1, 4), 1)],
+)
+def test_records_that_are_appended_go_to_new_objects(server, bucket, tmp_path, rows, lengths, a_share):
     url = bucket.url("grows.zarr")
     program = f"""
         import numpy, xarray, knarr
 
-        def dataset(start):
-            values = numpy.random.default_rng(start).normal(size=(24, 140, 1000)).round(2)
-            return xarray.Dataset({{"v": (("time", "y", "x"), values)}}, {{"time": numpy.arange(start, start + 24)}})
+        def dataset(start, length):
+            values = numpy.random.default_rng(start).normal(size=(length, {rows}, 1000)).round(2)
+            return xarray.Dataset({{"v": (("time", "y", "x"), values)}})
 
-        knarr.write(dataset(0), {url!r}, chunks={{"time": 1}}, chain="zstd:1")
-        done = knarr.write(dataset(24), {url!r}, append_dim="time")
-        assert (done.objects, done.rewritten) == (3, 0), done
-        xarray.concat([dataset(0), dataset(24)], "time").to_netcdf("expected.nc")
+        parts, start = [], 0
+        for length in {lengths}:
+            parts.append(dataset(start, length))
+            if start == 0:
+                knarr.write(parts[0], {url!r}, chunks={{"time": 1}}, chain="zstd:1")
+            else:
+                done = knarr.write(parts[-1], {url!r}, append_dim="time")
+                assert (done.objects, done.rewritten) == (length // {a_share}, 0), done
+            start += length
+        xarray.concat(parts, "time").to_netcdf("expected.nc")
         assert knarr.verify("expected.nc", {url!r}, values_only=True)
     """
     environment = {**os.environ, **CREDENTIALS, "AWS_ENDPOINT_URL": server.endpoint}
@@ -477,7 +487,7 @@ def test_records_that_are_appended_go_to_new_objects(server, bucket, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     objects = [key for key in bucket.keys("grows.zarr/") if key.startswith("v/c/")]
-    assert sorted(objects) == [f"v/c/{number}/0/0" for number in range(4)]
+    assert sorted(objects, key=len) == [f"v/c/{number}/0/0" for number in range(sum(lengths) // a_share)]
 
 
 def test_python_writes_parts_of_stores(server, bucket, tmp_path):

@@ -11,7 +11,7 @@ mod rule;
 mod transfer;
 
 pub use checkpoint::CheckpointRule;
-pub use compress::{CompressRule, Output, VariableRule, Wait, When, zarr_name};
+pub use compress::{CompressRule, Output, VariableRule, Wait, When};
 pub use restart::{NamePattern, Ranks, RestartFiles, Time};
 pub use route::{Route, Traits};
 pub use rule::FileRule;

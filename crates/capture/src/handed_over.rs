@@ -87,6 +87,9 @@ pub struct HandedOver {
     pub session: u64,
     /// Of a transfer: numbers of the variables that have fill values where nothing was put.
     pub filled: Vec<i32>,
+    /// The program asked for a file that was not there before.
+    #[serde(default)]
+    pub is_new: bool,
     /// If its ranks are on several nodes, what each of them holds; the first one makes the file. Else nothing.
     #[serde(default)]
     pub parts: Vec<NodePart>,
@@ -124,7 +127,8 @@ impl HandedOver {
     /// A file that `ranks` ranks begin.
     pub fn new(target: PathBuf, rule: FileRule, ranks: usize) -> Self {
         let (records, filled, parts) = (None, Vec::new(), Vec::new());
-        Self { target, rule, ranks, records, bytes: 0, blocked_s: 0.0, session: 0, filled, parts, part: 0 }
+        let (bytes, blocked_s, session, is_new, part) = (0, 0.0, 0, false, 0);
+        Self { target, rule, ranks, records, bytes, blocked_s, session, filled, is_new, parts, part }
     }
 
     /// The same as a node sees it on which no part of it is. If it has no parts, all of it is in `whole`.

@@ -145,7 +145,8 @@ pub fn agree_on_place(
         Err(error) => return Err(unplaced(Some(error.to_string()))),
     };
     if homes.are_apart() {
-        let open = HandedOver { session, ..HandedOver::new(wanted.target.clone(), wanted.rule.clone(), comm.size()) };
+        let open =
+            HandedOver { session, is_new, ..HandedOver::new(wanted.target.clone(), wanted.rule.clone(), comm.size()) };
         let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
         match Apart::begin(comm, &homes, (&name, headers), &open, || make_directory(&wanted.spool.directory)) {
             Ok(apart) => {
@@ -224,8 +225,11 @@ fn begun(wanted: &Wanted, comm: &dyn Comm, homes: &Homes, is_new: bool) -> Resul
     {
         // The library says what is wrong; or nobody would take the values.
         Begun::Passed(None)
+    } else if is_new && wanted.rule.made_of(target).exists() {
+        let made = wanted.rule.made_of(target);
+        Begun::Passed(Some(format!("the program wants no file replaced, and {} is there", made.display())))
     } else {
-        match place(wanted, comm.size()) {
+        match place(wanted, is_new, comm.size()) {
             Ok((name, session)) => Begun::In(name, session),
             Err(error) => Begun::Passed(Some(format!("its values have no place in the spool: {error}"))),
         }
@@ -234,11 +238,11 @@ fn begun(wanted: &Wanted, comm: &dyn Comm, homes: &Homes, is_new: bool) -> Resul
 }
 
 /// Makes a directory in the spool for what `ranks` ranks put into the file. Returns its name, and the number of the session.
-fn place(wanted: &Wanted, ranks: usize) -> Result<(String, u64)> {
+fn place(wanted: &Wanted, is_new: bool, ranks: usize) -> Result<(String, u64)> {
     let Wanted { target, rule, spool, .. } = wanted;
     let session = if wanted.part.is_some() { Offers::of(&rule.transfer, target).begin()? } else { 0 };
     let name = make_directory(&spool.directory)?;
-    let open = HandedOver { session, ..HandedOver::new(target.clone(), rule.clone(), ranks) };
+    let open = HandedOver { session, is_new, ..HandedOver::new(target.clone(), rule.clone(), ranks) };
     open.begin(&spool.directory.join(&name)).map(|()| (name, session))
 }
 
@@ -401,6 +405,7 @@ fn hand_over(file: &Ending<'_>, mine: &Closed) -> Result<()> {
     let handed = file.ranks.note(HandedOver {
         session: file.session,
         filled: mine.filled.clone(),
+        is_new: HandedOver::left_in(file.directory).is_some_and(|begun| begun.is_new),
         records: all.iter().map(|closed| closed.records).max(),
         bytes: all.iter().map(|closed| closed.bytes).sum(),
         blocked_s: all.iter().map(|closed| closed.blocked_s).fold(0.0, f64::max),

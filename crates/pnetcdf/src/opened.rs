@@ -5,7 +5,8 @@ use std::ffi::{c_char, c_int};
 use std::path::{Path, PathBuf};
 
 use knarr_array::comm::share;
-use knarr_capture::config::{Output, zarr_name};
+use knarr_array::error::ErrorKind;
+use knarr_capture::config::Output;
 use knarr_capture::{Event, Form, Part};
 
 use crate::arriving;
@@ -58,7 +59,7 @@ pub(crate) unsafe fn open(
         Ok(shown) => shown,
         Err(error) => {
             // The library's own error comes next.
-            if ranks.comm().rank() == 0 {
+            if ranks.comm().rank() == 0 && error.kind() != ErrorKind::NotFound {
                 wanted.run.tell(Event::Passed { path: wanted.target.clone(), why: error.to_string() });
             }
             return None;
@@ -70,12 +71,13 @@ pub(crate) unsafe fn open(
 
 /// What is to be shown in place of the file; `None` if PnetCDF reads that itself.
 fn shown_source(wanted: &Wanted) -> Option<PathBuf> {
-    let store = zarr_name(&wanted.target);
     if is_hdf5(&wanted.target) {
         return Some(wanted.target.clone());
     }
-    let is_zarr = wanted.rule.compress.output() == Output::Zarr && !wanted.target.exists() && store.is_dir();
-    is_zarr.then_some(store)
+    let made = wanted.rule.made_of(&wanted.target);
+    // What is in a bucket the launcher finds out.
+    let is_store = made.is_dir() || matches!(wanted.rule.compress.output(), Output::S3(_));
+    (is_store && !wanted.target.exists()).then_some(made)
 }
 
 fn is_hdf5(path: &Path) -> bool {

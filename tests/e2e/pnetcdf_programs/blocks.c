@@ -3,7 +3,8 @@
  * usage: blocks FILE STEPS ROWS [what]
  * what: "wait" waits for a file "go" before the file is closed, "kill" ends rank 0 by SIGKILL then, "forget" never closes
  *       it, "abort" calls ncmpi_abort, "twice" writes the file a second time, with values that are larger by 1, "read" opens
- *       it again and reads it, "tell" prints a line when all ranks have written a step, and rests then */
+ *       it again and reads it, "tell" prints a line when all ranks have written a step, and rests then, "new" replaces no file,
+ *       "value" opens a file that is there and tells a value of it, "change" changes that value before */
 #include <math.h>
 #include <mpi.h>
 #include <pnetcdf.h>
@@ -46,7 +47,8 @@ static void write_file(const char *name, int steps, MPI_Offset rows, float more,
             height[i] = sinf((float)(start[1] + y) * 0.1f) * 100 + (float)(start[2] + x);
             numbers[i] = (int)((start[1] + y) * 1000 + start[2] + x);
         }
-    OK(ncmpi_create(MPI_COMM_WORLD, name, NC_CLOBBER | NC_64BIT_DATA, MPI_INFO_NULL, &id));
+    int mode = strcmp(what, "new") == 0 ? NC_NOCLOBBER : NC_CLOBBER;
+    OK(ncmpi_create(MPI_COMM_WORLD, name, mode | NC_64BIT_DATA, MPI_INFO_NULL, &id));
     OK(ncmpi_def_dim(id, "time", NC_UNLIMITED, &dims[0]));
     OK(ncmpi_def_dim(id, "y", rows, &dims[1]));
     OK(ncmpi_def_dim(id, "x", 2 * rows, &dims[2]));
@@ -113,6 +115,21 @@ static void read_file(const char *name, int steps, MPI_Offset rows) {
     (void)rows;
 }
 
+static void tell_value(const char *name, int steps, int changes) {
+    int id, temperature;
+    MPI_Offset at[3] = {steps - 1, 0, 0};
+    double value = 0;
+    OK(ncmpi_open(MPI_COMM_WORLD, name, changes ? NC_WRITE : NC_NOWRITE, MPI_INFO_NULL, &id));
+    OK(ncmpi_inq_varid(id, "T", &temperature));
+    OK(ncmpi_get_var1_double_all(id, temperature, at, &value));
+    if (changes) {
+        value += 1000;
+        OK(ncmpi_put_var1_double_all(id, temperature, at, &value));
+    }
+    if (rank == 0) printf("value %g\n", value);
+    OK(ncmpi_close(id));
+}
+
 int main(int argc, char **argv) {
     if (argc < 4) return 64;
     MPI_Init(&argc, &argv);
@@ -121,7 +138,11 @@ int main(int argc, char **argv) {
     const char *what = argc > 4 ? argv[4] : "";
     int steps = atoi(argv[2]);
     MPI_Offset rows = atoi(argv[3]);
-    write_file(argv[1], steps, rows, 0, what);
+    int changes = strcmp(what, "change") == 0;
+    if (changes || strcmp(what, "value") == 0)
+        tell_value(argv[1], steps, changes);
+    else
+        write_file(argv[1], steps, rows, 0, what);
     if (strcmp(what, "twice") == 0) write_file(argv[1], steps, rows, 1, what);
     if (strcmp(what, "read") == 0) read_file(argv[1], steps, rows);
     MPI_Finalize();

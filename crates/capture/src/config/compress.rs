@@ -1,9 +1,8 @@
 //! What the route `compress` can be asked for: `[file.compress]`.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
-use knarr_array::error::{Error, Result};
+use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::goal::Goal;
 use knarr_array::libver::Release;
 use knarr_array::quality::Quality;
@@ -24,16 +23,48 @@ pub enum When {
 }
 
 /// What becomes of files whose values a program hands over. Files that it writes by itself stay what they are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum Output {
     /// netCDF-4, compressed.
     #[default]
     Netcdf4,
     /// Classic netCDF, as the program's own library writes it.
     Classic,
-    /// A Zarr v3 store, compressed, with [`zarr_name`].
+    /// A Zarr v3 store, compressed, beside where the file would be: `hist.zarr` of `hist.nc`.
     Zarr,
+    /// The same below this URL of a bucket: `s3://bucket/prefix`.
+    S3(String),
+}
+
+impl TryFrom<String> for Output {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        match text.as_str() {
+            "netcdf4" => Ok(Self::Netcdf4),
+            "classic" => Ok(Self::Classic),
+            "zarr" => Ok(Self::Zarr),
+            _ if text.strip_prefix("s3://").is_some_and(|rest| !rest.trim_matches('/').is_empty()) => {
+                Ok(Self::S3(text))
+            }
+            _ => Err(Error::new(
+                ErrorKind::Config,
+                format!("'{text}' is no output: write netcdf4, classic, zarr or s3://BUCKET/PREFIX"),
+            )),
+        }
+    }
+}
+
+impl From<Output> for String {
+    fn from(output: Output) -> Self {
+        match output {
+            Output::Netcdf4 => "netcdf4".to_owned(),
+            Output::Classic => "classic".to_owned(),
+            Output::Zarr => "zarr".to_owned(),
+            Output::S3(url) => url,
+        }
+    }
 }
 
 /// What the call waits for that closes a file whose values are handed over.
@@ -42,11 +73,6 @@ pub enum Output {
 pub enum Wait {
     /// The file is made, safe on the disk, and has its name.
     Close,
-}
-
-/// The name of the store that is made in place of a file: `hist.zarr` of `hist.nc`.
-pub fn zarr_name(file: &Path) -> PathBuf {
-    file.with_extension("zarr")
 }
 
 /// `[file.compress]`
@@ -106,8 +132,8 @@ impl CompressRule {
     }
 
     /// Format of files whose values are handed over.
-    pub fn output(&self) -> Output {
-        self.output.unwrap_or_default()
+    pub fn output(&self) -> &Output {
+        self.output.as_ref().unwrap_or(&Output::Netcdf4)
     }
 
     /// The settings it stands for.

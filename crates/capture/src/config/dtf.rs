@@ -3,6 +3,8 @@
 //! DTF's rules name two components and no direction: here the one that creates a file writes it. Such a rule becomes two, one
 //! for each direction.
 
+use std::path::PathBuf;
+
 use knarr_array::error::{Error, ErrorKind, Result};
 
 use super::checkpoint::CheckpointRule;
@@ -140,8 +142,8 @@ impl Section {
                     ..TransferRule::default()
                 };
                 let (compress, checkpoint) = (CompressRule::default(), CheckpointRule::default());
-                let rule =
-                    FileRule { pattern: pattern.clone(), route: Route::Transfer, compress, checkpoint, transfer };
+                let (pattern, route, directory) = (pattern.clone(), Route::Transfer, PathBuf::new());
+                let rule = FileRule { pattern, route, compress, checkpoint, transfer, directory };
                 checks::check(&rule)?;
                 rules.push(rule);
             }

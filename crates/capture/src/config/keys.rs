@@ -115,7 +115,14 @@ impl FileKeys {
             Some(KeepKey::File(keep)) => put(&mut transfer.keep, Some(keep), "keep", "transfer")?,
             None => {}
         }
-        Ok(FileRule { pattern: keys.pattern, route: keys.route, compress, checkpoint, transfer })
+        Ok(FileRule {
+            pattern: keys.pattern,
+            route: keys.route,
+            compress,
+            checkpoint,
+            transfer,
+            directory: PathBuf::new(),
+        })
     }
 }
 

@@ -1,15 +1,18 @@
 //! A rule: what matters for a family of files.
 
+use std::path::{Path, PathBuf};
+
 use knarr_array::error::Result;
 use knarr_checkpoint::PackOptions;
 use knarr_flow::settings::Settings;
 use serde::{Deserialize, Serialize};
 
 use super::checkpoint::CheckpointRule;
-use super::compress::{CompressRule, When};
+use super::compress::{CompressRule, Output, When};
 use super::restart::NamePattern;
 use super::route::Route;
 use super::transfer::TransferRule;
+use crate::message::path_bytes;
 
 /// `[[file]]`: what all routes have, and what each of them asks for. The keys of routes that are not this one's say nothing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,6 +27,9 @@ pub struct FileRule {
     pub checkpoint: CheckpointRule,
     /// `[file.transfer]`
     pub transfer: TransferRule,
+    /// Where the configuration lies: in a bucket, files have the names that they have below it. Empty if that is not known.
+    #[serde(with = "path_bytes", default)]
+    pub directory: PathBuf,
 }
 
 impl FileRule {
@@ -33,6 +39,24 @@ impl FileRule {
     /// `Usage` for goals, chains, chunks or qualities that do not parse or contradict each other.
     pub fn settings(&self) -> Result<Settings> {
         self.compress.settings()
+    }
+
+    /// What is made of the values that a program hands over for `file`, an absolute path: another path, or a URL.
+    pub fn made_of(&self, file: &Path) -> PathBuf {
+        match self.compress.output() {
+            Output::Netcdf4 | Output::Classic => file.to_owned(),
+            Output::Zarr => file.with_extension("zarr"),
+            Output::S3(url) => {
+                // Files of other directories keep these, too: two files never become one store.
+                let below = |top: &Path| file.strip_prefix(top).ok().filter(|name| name.is_relative());
+                let name = below(&self.directory).or_else(|| below(Path::new("/"))).unwrap_or(file);
+                PathBuf::from(format!(
+                    "{}/{}",
+                    url.trim_end_matches('/'),
+                    name.with_extension("zarr").to_string_lossy()
+                ))
+            }
+        }
     }
 
     /// How restart files are merged and compressed into a set.
@@ -51,5 +75,34 @@ impl FileRule {
     /// True if it asks for anything that could not be served.
     pub fn says_anything(&self) -> bool {
         self.compress.says_anything()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn what_is_made_of_a_file_depends_on_the_output() {
+        let made = |output: &str, directory: &str, file: &str| {
+            let text = format!("[[file]]\npattern = \"*\"\noutput = \"{output}\"\n");
+            let rule = FileRule { directory: directory.into(), ..Config::parse(&text).unwrap().file.remove(0) };
+            let again: FileRule = serde_json::from_str(&serde_json::to_string(&rule).unwrap()).unwrap();
+            assert_eq!(again, rule, "launchers pass rules on");
+            again.made_of(Path::new(file))
+        };
+        for (output, expected) in [
+            ("netcdf4", "/run/out/hist.1.nc"),
+            ("classic", "/run/out/hist.1.nc"),
+            ("zarr", "/run/out/hist.1.zarr"),
+            ("s3://bucket/a b", "s3://bucket/a b/out/hist.1.zarr"),
+            ("s3://bucket/", "s3://bucket/out/hist.1.zarr"),
+        ] {
+            assert_eq!(made(output, "/run", "/run/out/hist.1.nc"), Path::new(expected));
+        }
+        for directory in ["/other", "/run/o", ""] {
+            assert_eq!(made("s3://b", directory, "/run/out/hist"), Path::new("s3://b/run/out/hist.zarr"));
+        }
     }
 }

@@ -15,6 +15,8 @@ pub const MANY_CHUNKS: u64 = 1000;
 const LARGEST_SHARD: u64 = 1 << 30;
 /// Bytes, before encoding, of a shard where each object costs a request. Encoded it is one that a program reads at once.
 const OF_A_REQUEST: u64 = 16 << 20;
+/// What is as large as that is worth a request of its own.
+const WORTH_A_REQUEST: u64 = OF_A_REQUEST / 4;
 /// Offset and length of a chunk that does not exist.
 const ABSENT: u64 = u64::MAX;
 /// Bytes of one entry of an index, and of its CRC-32C.
@@ -59,10 +61,14 @@ pub(super) fn shape(sharding: Sharding, grid: &[u64], chunk_bytes: u64) -> Optio
             break;
         }
     }
-    // Arrays grow along the slowest axis. If the last shard is full, what is appended goes to new ones.
-    if let (Some(extent), Some(&n), false) = (shape.first_mut(), grid.first(), matches!(sharding, Sharding::Chunks(_)))
+    // Arrays grow along the slowest axis. If the last shard is full, what is appended goes to new ones: always, if a step of that
+    // axis is a shard, and where the number of steps allows it otherwise.
+    if let (Some((extent, others)), Some(&n), false) =
+        (shape.split_first_mut(), grid.first(), matches!(sharding, Sharding::Chunks(_)))
     {
-        *extent = even(*extent, n);
+        let step = others.iter().fold(chunk_bytes, |bytes, &n| bytes.saturating_mul(n));
+        let is_apart = sharding == Sharding::Requests && total <= MANY_CHUNKS && step >= WORTH_A_REQUEST;
+        *extent = if is_apart { 1 } else { even(*extent, n) };
     }
     Some(shape).filter(|shape| shape.iter().any(|&extent| extent > 1))
 }
@@ -222,7 +228,7 @@ mod tests {
         assert_eq!(shape(Sharding::Auto, &[100, 100], 1000), Some(vec![1, 16]));
         assert_eq!(shape(Sharding::Auto, &[50_000, 2], 1 << 20), Some(vec![50, 2]));
         assert_eq!(shape(Sharding::Requests, &[10, 100], 1000), Some(vec![10, 100]));
-        assert_eq!(shape(Sharding::Requests, &[12, 4], 1 << 20), Some(vec![4, 4]));
+        assert_eq!(shape(Sharding::Requests, &[12, 4], 1 << 19), Some(vec![6, 4]));
         assert_eq!(shape(Sharding::Requests, &[10, 4], 10 << 20), None);
         assert_eq!(shape(Sharding::Requests, &[1, 1], 10), None);
         assert_eq!(shape(Sharding::Chunks(12), &[4, 3, 2], 8), Some(vec![2, 3, 2]));
@@ -238,7 +244,9 @@ mod tests {
         assert_eq!([30, 24, 365, 367].map(of), [15, 12, 5, 16].map(Some));
         assert_eq!(shape(Sharding::Auto, &[30_030, 2], 1 << 20), Some(vec![30, 2]));
         assert_eq!(shape(Sharding::Chunks(7), &[12], 8), Some(vec![7]), "as was asked for");
-        assert_eq!(shape(Sharding::Requests, &[6, 1], 4 << 20), Some(vec![3, 1]));
+        assert_eq!(shape(Sharding::Requests, &[7, 4], 1 << 20), Some(vec![1, 4]), "a step is an object");
+        assert_eq!(shape(Sharding::Requests, &[6, 1], 4 << 20), None);
+        assert_eq!(shape(Sharding::Requests, &[6, 1], 3 << 20), Some(vec![3, 1]));
         assert_eq!(shape(Sharding::Requests, &[7, 1], 8 << 20), None);
     }
 }

@@ -77,7 +77,7 @@ impl Task for EncodeAhead {
 fn format_of(handed: &HandedOver) -> Option<OutputFormat> {
     match handed.rule.compress.output() {
         Output::Netcdf4 => Some(OutputFormat::NetCdf4),
-        Output::Zarr => Some(OutputFormat::Zarr),
+        Output::Zarr | Output::S3(_) => Some(OutputFormat::Zarr),
         Output::Classic => None,
     }
 }

@@ -6,17 +6,18 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use knarr_array::error::{Error, Result};
-use knarr_capture::config::{Output, zarr_name};
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_capture::config::Output;
 use knarr_capture::{Datasets, Form, HandedOver, Shown};
 use knarr_choose::plan::Plan;
 use knarr_codec::chain::ChainSpec;
 use knarr_flow::engine::{Engine, Progress, Silent};
+use knarr_flow::network::url_of;
 use knarr_flow::settings::Settings;
 use knarr_flow::store::Source;
 use knarr_formats::classic::{self, ClassicSource};
 use knarr_formats::handed_over::HandedOverSource;
-use knarr_formats::{Clocks, open_handed_over, open_hdf5_unlocked};
+use knarr_formats::{Clocks, Inputs, open_handed_over, open_hdf5_unlocked};
 use knarr_handover::{AheadChunks, Far, Gathered, Held};
 use knarr_link::{Link, link_to};
 use knarr_routes::compress::{OutputFormat, RepackOptions, Repacked, write_source};
@@ -47,21 +48,32 @@ impl Task for Deliver {
         let Self { directory, handed, found, earlier, command, when } = self;
         let source = source_of(&directory, &handed, &found, engine)?;
         let is_hdf5 = Datasets::read(&directory)?.is_some();
-        let HandedOver { target, rule, ranks, .. } = handed;
+        let HandedOver { target, rule, ranks, is_new, .. } = handed;
+        let output = rule.made_of(&target);
+        // What is not to be replaced in a bucket shows now, other things when the program creates the file.
+        let force = !(is_new && matches!(rule.compress.output(), Output::S3(_)));
         // The plan is saved when the program has ended.
-        let options = RepackOptions { force: true, command, when, save_plan: false };
-        let (output, format) = match rule.compress.output() {
-            Output::Netcdf4 => (target, OutputFormat::NetCdf4),
+        let options = RepackOptions { force, command, when, save_plan: false };
+        let format = match rule.compress.output() {
+            Output::Netcdf4 => OutputFormat::NetCdf4,
             // The format that the program chose.
-            Output::Classic if is_hdf5 => (target, OutputFormat::NetCdf4),
+            Output::Classic if is_hdf5 => OutputFormat::NetCdf4,
             Output::Classic => {
                 let header = directory.join(if ranks == 0 { Shown::CLASSIC } else { HandedOver::HEADER });
-                (target, OutputFormat::Classic(classic::version_of(&header)?))
+                OutputFormat::Classic(classic::version_of(&header)?)
             }
-            Output::Zarr => (zarr_name(&target), OutputFormat::Zarr),
+            Output::Zarr | Output::S3(_) => OutputFormat::Zarr,
         };
         let settings = Settings { earlier: earlier.map(Arc::new), as_whole: true, ..rule.settings()? };
-        write_source(engine, source, (&output, format), &settings, &options, progress)
+        let written = write_source(engine, source, (&output, format), &settings, &options, progress);
+        written.map_err(|error| match error.kind() {
+            ErrorKind::Exists if !force => {
+                Error::new(error.kind(), "the program wants nothing replaced, and a store is there")
+                    .hint("remove it, and have this one made by 'knarr run --recover'")
+                    .at(output.display().to_string())
+            }
+            _ => error,
+        })
     }
 }
 
@@ -127,6 +139,10 @@ impl Task for Show {
         let source: Box<dyn Source> = match HandedOver::read(&source) {
             Ok(Some(handed)) => source_of(&source, &handed, &BTreeMap::new(), engine)?,
             _ if source.is_dir() => knarr_formats::open(&source, &engine.codecs)?,
+            _ if url_of(&source).is_some() => {
+                let (network, max_mem) = (engine.network.clone(), engine.max_mem / 2);
+                knarr_formats::open_with(&source, &engine.codecs, &Inputs { network, max_mem, ..Inputs::default() })?
+            }
             _ => Box::new(open_hdf5_unlocked(&source, &engine.codecs)?),
         };
         let target = self.directory.join(Shown::file(form));
@@ -179,8 +195,7 @@ impl Delivery {
                 Ok(repacked) => {
                     self.handed.remove(&self.directory);
                     let input = self.handed.target.clone();
-                    let is_zarr = self.handed.rule.compress.output() == Output::Zarr;
-                    let output = if is_zarr { zarr_name(&input) } else { input.clone() };
+                    let output = self.handed.rule.made_of(&input);
                     let input_bytes = self.handed.bytes;
                     return Outcome::Packed(Box::new(Repacked { input, output, input_bytes, ..repacked }));
                 }

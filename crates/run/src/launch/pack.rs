@@ -106,7 +106,7 @@ impl Job {
         let Some((rule, filters)) = self.rule(&self.path) else {
             return Ok(Outcome::Left("no rule matches it any more".to_owned()));
         };
-        if rule.compress.output() != Output::Netcdf4 {
+        if *rule.compress.output() != Output::Netcdf4 {
             let why = "'output' is for what programs write with PnetCDF: this file stays what it is";
             return Ok(Outcome::Left(why.to_owned()));
         }

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::config::{Config, Route};
+use knarr_capture::config::{Config, Output, Route};
 use knarr_capture::meeting::{Address, Component, Launcher};
 use knarr_capture::{HandedOver, Snapshot};
 use knarr_flow::engine::Engine;
 use knarr_flow::output::remove_abandoned;
+use knarr_flow::read_store::Part;
+use knarr_formats::zarr;
 use knarr_link::Secret;
 
 use super::away::Away;
@@ -93,6 +95,9 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>, first: Option
     // Nobody is together with a launcher that is alone.
     let run = first.as_ref().map_or_else(|| Secret::new().map(|secret| secret.token()), |first| Ok(first.run()))?;
     let who = Launcher { run, node: first::name() };
+    let top = std::fs::canonicalize(&beside).unwrap_or_else(|_| beside.clone());
+    config.file.iter_mut().for_each(|rule| rule.directory.clone_from(&top));
+    check_buckets(&config, &engine).map_err(|error| error.at(options.config.display().to_string()))?;
     let components = components::enter(&mut config, options.component.as_deref(), &beside, &who)
         .map_err(|error| error.at(options.config.display().to_string()))?;
     let filters = written::filters(&engine.codecs);
@@ -169,6 +174,23 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>, first: Option
     begun.pass_over()?;
     begun.engine.check_cancelled()?;
     Ok(begun)
+}
+
+/// Refuses buckets that cannot be reached: programs should learn of it before their work, not after it.
+fn check_buckets(config: &Config, engine: &Engine) -> Result<()> {
+    let urls = config.file.iter().filter_map(|rule| match rule.compress.output() {
+        Output::S3(url) => Some(url.as_str()),
+        _ => None,
+    });
+    for url in urls.collect::<BTreeSet<_>>() {
+        let network = engine.network.as_ref().ok_or_else(|| Error::internal("a run without a network"))?;
+        // Whether it is there says nothing; an answer does.
+        let answer = network
+            .read(url)
+            .and_then(|store| store.get(zarr::CONTENTS.descriptions, Part::Whole { most: u64::MAX }, &mut Vec::new()));
+        answer.map_err(|error| error.at(url))?;
+    }
+    Ok(())
 }
 
 /// The rules of route `checkpoint`, ready to be watched.

@@ -6,8 +6,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::config::{Output, zarr_name};
 use knarr_capture::{HandedOver, NodePart};
+use knarr_flow::engine::Engine;
+use knarr_flow::network::url_of;
+use knarr_formats::zarr;
 
 use super::deliver::Delivery;
 use super::outcome::{Done, Files, Outcome};
@@ -22,7 +24,7 @@ use crate::worker::{Effort, Worker};
 /// # Errors
 /// `Usage` if there is nothing, or a run that goes on delivers it; those of the engine. What becomes of each file is a result.
 pub fn recover(means: &Means, directory: &Path, (command, when): (&str, &str)) -> Result<Vec<Done>> {
-    let jobs = means.engine()?.jobs;
+    let engine = means.engine()?;
     let worker = Arc::new(Mutex::new(Worker::new(means.clone())));
     let mut files = Files::default();
     let mut spools = spool::recoverable(directory)?;
@@ -42,7 +44,7 @@ pub fn recover(means: &Means, directory: &Path, (command, when): (&str, &str)) -
         }
         let target = handed.target.clone();
         let (found, _) = parts(&handed, &spools);
-        let outcome = match refused(&directory, &handed, &spools) {
+        let outcome = match refused(&engine, &directory, &handed, &spools) {
             Some(error) => Outcome::Undelivered(error, directory.clone()),
             None => {
                 let job = Delivery {
@@ -51,7 +53,7 @@ pub fn recover(means: &Means, directory: &Path, (command, when): (&str, &str)) -
                     found: found.clone(),
                     earlier: None,
                     worker: Arc::clone(&worker),
-                    effort: Effort { jobs, background: false },
+                    effort: Effort { jobs: engine.jobs, background: false },
                     cancel: Arc::new(AtomicBool::new(false)),
                     command: command.to_owned(),
                     when: when.to_owned(),
@@ -101,7 +103,7 @@ fn parts<'h>(handed: &'h HandedOver, spools: &[PathBuf]) -> (BTreeMap<usize, Pat
 
 /// Why nothing is made of what lies in `directory`: parts of other nodes are missing, a program still writes it, or what has
 /// its name is newer.
-fn refused(directory: &Path, handed: &HandedOver, spools: &[PathBuf]) -> Option<Error> {
+fn refused(engine: &Engine, directory: &Path, handed: &HandedOver, spools: &[PathBuf]) -> Option<Error> {
     let (found, missing) = parts(handed, spools);
     let missing = if handed.part == 0 { missing.first().copied() } else { handed.maker() };
     if let Some(part) = missing {
@@ -128,14 +130,28 @@ fn refused(directory: &Path, handed: &HandedOver, spools: &[PathBuf]) -> Option<
         return Some(Error::usage(what).hint("wait until the program has ended"));
     }
     let time = |path: &Path| std::fs::metadata(path).and_then(|found| found.modified()).ok();
-    let output = match handed.rule.compress.output() {
-        Output::Zarr => zarr_name(&handed.target),
-        _ => handed.target.clone(),
-    };
+    let output = handed.rule.made_of(&handed.target);
+    if let Some(url) = url_of(&output) {
+        return in_bucket(engine, url, directory);
+    }
     let (there, put) = (time(&output)?, time(&directory.join(HandedOver::HEADER)).or_else(|| time(directory))?);
     (there > put).then(|| {
         Error::new(ErrorKind::Exists, "what is there is newer than what was handed over")
             .hint(format!("move it away to have the other one made, or remove {}", directory.display()))
             .at(output.display().to_string())
     })
+}
+
+/// The same for a store in a bucket: of one that is there nobody knows whether it is newer.
+fn in_bucket(engine: &Engine, url: &str, directory: &Path) -> Option<Error> {
+    let network = engine.network.as_ref()?;
+    match network.read(url).and_then(|store| zarr::is_store(store.as_ref())) {
+        Ok(false) => None,
+        Ok(true) => Some(
+            Error::new(ErrorKind::Exists, "a store is there, which may be newer than what was handed over")
+                .hint(format!("remove it to have the other one made, or remove {}", directory.display()))
+                .at(url),
+        ),
+        Err(error) => Some(error.at_once(url)),
+    }
 }

@@ -1,0 +1,224 @@
+"""Programs under `knarr run` whose files become Zarr stores in a bucket."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("moto", reason="moto is a server of S3")
+
+import test_parallel_hdf5
+from conftest import KNARR, Knarr
+from nodes import Launcher
+from object_server import CREDENTIALS, S3, Bucket, Proxy, Request
+from running import MPIRUN, Runner
+from test_pnetcdf import HERE, RANKS, built, no_spools_stay, ranks, spools
+
+STEPS, ROWS = 3, 64
+MARK = ".knarr-unfinished"
+# Attempts of a request in tests where it fails for good.
+FEW = {"AWS_MAX_ATTEMPTS": "2"}
+
+_ = no_spools_stay
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3]:
+    server = S3()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def bucket(server: S3) -> Bucket:
+    return Bucket(server.endpoint, f"runs-{uuid.uuid4().hex}")
+
+
+@pytest.fixture
+def proxy(server: S3) -> Iterator[Proxy]:
+    proxy = Proxy(server.port)
+    yield proxy
+    proxy.stop()
+
+
+@pytest.fixture
+def s3(proxy: Proxy) -> Knarr:
+    return Knarr(**CREDENTIALS, AWS_ENDPOINT_URL=proxy.endpoint)
+
+
+@pytest.fixture
+def run(s3: Knarr, tmp_path: Path) -> Runner:
+    return Runner(KNARR, s3.environment, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def blocks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("blocks"), "blocks", HERE / "blocks.c")
+
+
+@pytest.fixture
+def plain(blocks: Path, tmp_path: Path) -> Path:
+    """What PnetCDF writes by itself."""
+    (tmp_path / "plain").mkdir()
+    command = [*MPIRUN, str(RANKS), blocks, "plain.nc", str(STEPS), str(ROWS)]
+    subprocess.run(command, cwd=tmp_path / "plain", check=True)
+    return tmp_path / "plain" / "plain.nc"
+
+
+def rule(bucket: Bucket, more: str = "") -> str:
+    return f'[[file]]\npattern = "*.nc"\noutput = "{bucket.url("runs/1")}"\n{more}'
+
+
+def test_files_become_stores_that_keep_their_places(run, s3, bucket, blocks, plain):
+    """They are called as below the configuration: no two files become one store."""
+    for folder in ("a", "b"):
+        (run.folder / folder).mkdir()
+        ran = run(*ranks(blocks, f"{folder}/hist.nc", STEPS, ROWS), config=rule(bucket))
+        url = bucket.url(f"runs/1/work/{folder}/hist.zarr")
+        (told,) = ran.result["files"]
+        assert told["outcome"] == "packed" and told["output"] == url and "handed over" in told["note"]
+        s3("verify", plain, url)
+        assert not list(run.folder.rglob("hist*")), "nothing is written here"
+    tops = {key.partition("hist.zarr")[0] for key in bucket.keys("runs/1/")}
+    assert tops == {"work/a/", "work/b/"}
+    assert not any(MARK in key for key in bucket.keys())
+
+
+def test_what_is_there_is_opened_changed_and_replaced(run, s3, bucket, blocks, plain):
+    url = bucket.url("runs/1/work/hist.zarr")
+    run(*ranks(blocks, "hist.nc", STEPS, ROWS), config=rule(bucket))
+    ran = run(*ranks(blocks, "hist.nc", STEPS, ROWS, "value"), config=rule(bucket))
+    assert "value 282" in ran.out
+    assert "value 1282" in run(*ranks(blocks, "hist.nc", STEPS, ROWS, "change"), config=rule(bucket)).out
+    assert "value 1282" in run(*ranks(blocks, "hist.nc", STEPS, ROWS, "value"), config=rule(bucket)).out
+    assert "differ" in s3("verify", plain, url, ok=False).stdout
+    run(*ranks(blocks, "hist.nc", STEPS, ROWS), config=rule(bucket))
+    s3("verify", plain, url)
+
+
+def test_a_file_that_is_not_there_is_the_library_s_error(run, bucket, blocks):
+    ran = run(*ranks(blocks, "none.nc", STEPS, ROWS, "value"), config=rule(bucket), ok=False)
+    assert ran.code != 0 and "does not exist" in ran.err and not ran.result["files"]
+
+
+def test_a_store_that_may_not_be_replaced_stays(run, s3, bucket, blocks, plain):
+    """NC_NOCLOBBER: PnetCDF cannot see the store, so delivering tells, and the values stay."""
+    url = bucket.url("runs/1/work/hist.zarr")
+    run(*ranks(blocks, "hist.nc", STEPS, ROWS, "new"), config=rule(bucket))
+    s3("verify", plain, url)
+    before = bucket.keys()
+    ran = run(*ranks(blocks, "hist.nc", 2, ROWS, "new"), config=rule(bucket), ok=False)
+    assert ran.code == 4 and bucket.keys() == before
+    told = " ".join(ran.err.split())
+    assert url in told and "a store is there" in told and "knarr run --recover" in told
+    (spool,) = spools()
+    assert "may be newer" in s3.fails(4, "run", "--recover", spool)
+    for key in before:
+        bucket.client.delete_object(Bucket=bucket.name, Key=key)
+    s3("run", "--recover", spool)
+    assert s3("verify", plain, url, ok=False).returncode != 0, "two steps are there now, not three"
+    assert not spools()
+
+
+def test_a_local_store_that_may_not_be_replaced_stays(run, knarr, blocks, plain):
+    config = '[[file]]\npattern = "*.nc"\noutput = "zarr"\n'
+    run(*ranks(blocks, "hist.nc", STEPS, ROWS, "new"), config=config)
+    ran = run(*ranks(blocks, "hist.nc", 2, ROWS, "new"), config=config)
+    assert "wants no file replaced" in " ".join(ran.err.split())
+    knarr("verify", plain, run.folder / "hist.zarr")
+    assert (run.folder / "hist.nc").exists(), "the library has written it"
+
+
+def is_chunk(one: Request) -> bool:
+    return one.method == "PUT" and "/c/" in one.key
+
+
+def test_what_a_failing_server_does_not_take_is_kept(run, s3, bucket, blocks, plain, proxy):
+    proxy.answer = lambda one: (503, b"<Error><Code>SlowDown</Code></Error>") if is_chunk(one) else None
+    ran = run(*ranks(blocks, "hist.nc", STEPS, ROWS), config=rule(bucket), ok=False, env=FEW)
+    told = " ".join(ran.err.split())
+    assert ran.code == 4 and "503" in told and bucket.url("runs/1/work/hist.zarr") in told
+    assert not bucket.keys() and not bucket.uploads()
+    (spool,) = spools()
+    proxy.answer = lambda one: None
+    s3("run", "--recover", spool)
+    s3("verify", plain, bucket.url("runs/1/work/hist.zarr"))
+    assert not spools()
+
+
+def test_closing_may_wait_until_the_server_has_it(run, bucket, blocks, proxy):
+    proxy.answer = lambda one: (503, b"<Error><Code>SlowDown</Code></Error>") if is_chunk(one) else None
+    ran = run(*ranks(blocks, "hist.nc", STEPS, ROWS), config=rule(bucket, 'wait = "close"\n'), ok=False, env=FEW)
+    assert "ncmpi_close" in ran.err and ran.code != 0
+
+
+def test_a_bucket_that_cannot_be_reached_ends_the_run_before_the_program(run, bucket, blocks):
+    begun = run.folder / "begun"
+    hidden = {name: "" for name in CREDENTIALS}
+    cases = {
+        "no such bucket": ("s3://none-at-all/runs", {}),
+        "no credentials": (bucket.url("runs"), hidden),
+        "cannot be reached": (bucket.url("runs"), {**FEW, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}),
+    }
+    for words, (url, env) in cases.items():
+        config = f'[[file]]\npattern = "*.nc"\noutput = "{url}"\n'
+        ran = run("touch", begun, config=config, env=env, ok=False)
+        assert ran.code == 125 and words in ran.err and f"knarr.toml: {url}" in ran.err, ran.err
+        assert not begun.exists()
+
+
+@pytest.mark.parametrize("output", ["s3://", "gs://bucket/a", "https://host/a", "tape"])
+def test_other_outputs_are_no_outputs(run, output):
+    ran = run("true", config=f'[[file]]\npattern = "*.nc"\noutput = "{output}"\n', ok=False)
+    assert ran.code == 125 and "s3://BUCKET/PREFIX" in ran.err and "line 3" in ran.err, ran.err
+
+
+def test_a_launcher_that_is_killed_leaves_no_half_store(run, s3, bucket, blocks, plain, proxy):
+    url = bucket.url("runs/1/work/hist.zarr")
+    proxy.answer = lambda one: 30.0 if one.method == "PUT" and one.key.endswith("zarr.json") else None
+    launcher = run.start(*ranks(blocks, "hist.nc", STEPS, ROWS), config=rule(bucket))
+    while not any(key.endswith("zarr.json") for key in proxy.puts()):
+        assert launcher.poll() is None
+        time.sleep(0.01)
+    launcher.send_signal(signal.SIGKILL)
+    launcher.communicate()
+    proxy.answer = lambda one: None
+    s3.fails(3, "inspect", url)
+    (spool,) = spools()
+    end = time.monotonic() + 60
+    while s3("run", "--recover", spool, ok=False).returncode != 0:
+        assert time.monotonic() < end
+        time.sleep(0.5)
+    s3("verify", plain, url)
+    assert MARK not in bucket.keys("runs/1/work/hist.zarr/")
+    for rest in run.top.glob("knarr-run-*"):
+        shutil.rmtree(rest)
+
+
+@pytest.mark.parametrize("nodes", ["aabb", "abcd"])
+def test_ranks_on_several_nodes_fill_one_store(s3, bucket, blocks, plain, tmp_path, nodes):
+    job = Launcher(KNARR, {**os.environ, **s3.environment}, tmp_path)
+    ran = job(blocks, "hist.nc", STEPS, ROWS, nodes=nodes, config=rule(bucket))
+    url = bucket.url("runs/1/work/hist.zarr")
+    assert ran.outcomes("hist.nc").count("packed") == 1
+    s3("verify", plain, url)
+    several = {key: bucket.get(f"runs/1/work/hist.zarr/{key}") for key in bucket.keys("runs/1/work/hist.zarr/")}
+    job(blocks, "hist.nc", STEPS, ROWS, nodes="aaaa", config=rule(bucket))
+    for key, content in several.items():
+        if "/c/" in key:
+            assert bucket.get(f"runs/1/work/hist.zarr/{key}") == content, key
+
+
+def test_parallel_netcdf_writes_to_a_bucket(run, s3, bucket, tmp_path):
+    program = test_parallel_hdf5.built(tmp_path, "netcdf")
+    expected = test_parallel_hdf5.plain(tmp_path, program, "hist.nc")
+    run(*ranks(program, "hist.nc", STEPS, ROWS), config=rule(bucket))
+    s3("verify", expected, bucket.url("runs/1/work/hist.zarr"), "--values-only")
