@@ -75,7 +75,7 @@ def run(program: Path, way: str, place: Path, values: Path) -> Result:
         total = time.monotonic() - begin
         if measured.exit_code != 0:
             raise SystemExit(f"{way} in {place}: exit code {measured.exit_code}")
-        steps = [tuple(map(float, line.split())) for line in said.read_text().splitlines()]
+        steps = [tuple(map(float, line.split()[:2])) for line in said.read_text().splitlines()]
         blocked, computing = ([step[column] for step in steps] for column in (0, 1))
         size = sum(path.stat().st_size for path in files)
         return Result(way, place.parts[1], computing, blocked, total, measured.cpu_s, size)

@@ -11,9 +11,11 @@
     run.py many [--repeats N] [--datasets N] [--commands h5repack,...]
     run.py io [--repeats N]
     run.py io-computing [--repeats N]
+    run.py io-slowed [--repeats N]
     run.py io-open [--repeats N]
     run.py io-nodes [--repeats N]
     run.py io-memory
+    run.py io-s3 [--repeats N]
     run.py conversion [--repeats N]
     run.py transfer [--repeats N]
     run.py transfer-nodes [--repeats N]
@@ -62,6 +64,7 @@ import model
 import object_store
 import open_file
 import output_page
+import output_to_s3
 import overhead
 import parallel_output
 import pipeline
@@ -70,6 +73,7 @@ import rechunk
 import repack
 import scale_reports
 import several_nodes
+import slowed
 import transfer
 import transfer_nodes
 import writing
@@ -230,6 +234,13 @@ def run_computing(options: argparse.Namespace, facts: dict[str, object]) -> None
     save("io-computing", results, facts)
 
 
+def run_slowed(options: argparse.Namespace, facts: dict[str, object]) -> None:
+    results = slowed.measure(options.repeats)
+    print(header(facts))
+    print(slowed.table(results).markdown())
+    save("io-slowed", results, facts)
+
+
 def run_open_file(options: argparse.Namespace, facts: dict[str, object]) -> None:
     results = open_file.measure(options.repeats)
     print(header(facts))
@@ -249,6 +260,13 @@ def run_bounded_output(_options: argparse.Namespace, facts: dict[str, object]) -
     print(header(facts))
     print(bounded_output.table(result))
     save("io-memory", [asdict(result)], facts)
+
+
+def run_output_to_s3(options: argparse.Namespace, facts: dict[str, object]) -> None:
+    results = output_to_s3.measure(options.repeats)
+    print(header(facts))
+    print(output_to_s3.table(results).markdown())
+    save("io-s3", results, facts)
 
 
 def run_conversion(options: argparse.Namespace, facts: dict[str, object]) -> None:
@@ -427,6 +445,9 @@ def main() -> None:
     )
     meanwhile.add_argument("--repeats", type=int, default=3)
     meanwhile.set_defaults(run=run_computing)
+    slower = kinds.add_parser("io-slowed", help="what output under way costs computing, as the kernel counts it")
+    slower.add_argument("--repeats", type=int, default=5)
+    slower.set_defaults(run=run_slowed)
     opened = kinds.add_parser("io-open", help="one file that is open for all steps")
     opened.add_argument("--repeats", type=int, default=3)
     opened.set_defaults(run=run_open_file)
@@ -435,6 +456,9 @@ def main() -> None:
     shared.set_defaults(run=run_several_nodes)
     bounded = kinds.add_parser("io-memory", help="output of a job that may have little memory")
     bounded.set_defaults(run=run_bounded_output)
+    buckets = kinds.add_parser("io-s3", help="how long output to S3 on the loopback blocks an MPI program")
+    buckets.add_argument("--repeats", type=int, default=3)
+    buckets.set_defaults(run=run_output_to_s3)
     formats = kinds.add_parser("conversion", help="repacks between netCDF-4 and Zarr, against those in one format")
     formats.add_argument("--repeats", type=int, default=3)
     formats.set_defaults(run=run_conversion)

@@ -19,7 +19,9 @@
  *   VALUES   raw floats, 4 x DEPTH x SIDE x SIDE, of which each rank takes its block; each step shifts them
  *   SWEEPS   of a stencil over a block between steps, in which all ranks compute
  *
- * Two or four ranks. One line a step: seconds from create to close of the slowest rank, and seconds of the sweeps. */
+ * Two or four ranks. One line a step: seconds from create to close of the slowest rank, seconds of the sweeps of the slowest
+ * one. Then the same sweeps
+ * after the pause, if there is one, and of both the mean seconds on a processor, and ready to run without one. */
 #include "layers.h"
 #include "records.h"
 #include <mpi.h>
@@ -169,9 +171,21 @@ static void write_step(const char *named, const char *path, size_t step) {
         check(strcmp(way, "nothing") != 0, way, "is no way to write");
 }
 
-/* Every value becomes the mean of its neighbours, from one array to the other. */
-static double compute(int sweeps) {
-    double begin = MPI_Wtime();
+/* Seconds that this thread has been on a processor, and ready to run without one. */
+static void scheduled(double seconds[2]) {
+    FILE *file = fopen("/proc/thread-self/schedstat", "r");
+    check(file == NULL || fscanf(file, "%lf %lf", &seconds[0], &seconds[1]) != 2, "/proc/thread-self/schedstat",
+          "says nothing: this kernel does not count");
+    fclose(file);
+    seconds[0] /= 1e9;
+    seconds[1] /= 1e9;
+}
+
+/* Every value becomes the mean of its neighbours, from one array to the other. `spent` gets the seconds of this thread. */
+static double compute(int sweeps, double spent[2]) {
+    if (sweeps == 0) return 0;
+    double begin = MPI_Wtime(), before[2], after[2];
+    scheduled(before);
     for (int sweep = 0; sweep < sweeps; sweep++) {
         const float *from = used[sweep % 2];
         float *to = used[1 - sweep % 2];
@@ -179,6 +193,8 @@ static double compute(int sweeps) {
         for (size_t at = plane + row + 1; at < values - plane - row - 1; at++)
             to[at] = (from[at - 1] + from[at + 1] + from[at - row] + from[at + row] + from[at - plane] + from[at + plane]) / 6;
     }
+    scheduled(after);
+    for (int kind = 0; kind < 2; kind++) spent[kind] = after[kind] - before[kind];
     MPI_Barrier(MPI_COMM_WORLD);
     return MPI_Wtime() - begin;
 }
@@ -210,12 +226,20 @@ int main(int argc, char **argv) {
         write_step(argv[1], path, (size_t)step);
         double mine = MPI_Wtime() - begin, slowest = 0;
         MPI_Reduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-        double computed = argc == 7 ? compute(atoi(argv[6])) : 0;
+        double spent[4] = {0}, rested[2], all[4], pause = atof(argv[4]), quiet = 0;
+        int sweeps = argc == 7 ? atoi(argv[6]) : 0;
+        /* A processor that has rested is slower at first: if both are compared, twice as much goes before either. */
+        if (pause > 0) compute(2 * sweeps, rested);
+        double computed = compute(sweeps, spent);
+        usleep((useconds_t)(pause * 1e6));
+        if (pause > 0) compute(2 * sweeps, rested), quiet = compute(sweeps, spent + 2);
+        MPI_Reduce(spent, all, 4, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
         if (rank == 0) {
-            printf("%.4f %.4f\n", slowest, computed);
+            printf("%.4f %.4f %.4f", slowest, computed, quiet);
+            for (int kind = 0; kind < 4; kind++) printf(" %.6f", all[kind] / size);
+            printf("\n");
             fflush(stdout);
         }
-        usleep((useconds_t)(atof(argv[4]) * 1e6));
     }
     close_records();
     MPI_Finalize();

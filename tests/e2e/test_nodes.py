@@ -216,6 +216,7 @@ def test_a_disk_that_is_full_while_several_nodes_write(job, knarr, blocks, tmp_p
     try:
         ran = job(blocks, "hist.nc", STEPS, LARGE, nodes="abbb", config=RULE + SMALL, ok=False)
         assert ran.code != 0 and "space" in ran.err and not [*job.folder.iterdir()], ran.err
+        assert "hist.nc" in ran.err and ".hist.nc" not in ran.err, "a hidden name says nothing to people"
         subprocess.run(["mount", "-o", "remount,size=8m", job.folder], check=True)
         knarr("run", "--recover", collected(job))
         knarr("verify", tmp_path / "plain.nc", job.folder / "hist.nc")

@@ -223,6 +223,7 @@ def test_components_on_one_node_get_exact_values(knarr, tmp_path):
 
 
 SLICES = """
+sessions = []
 for session in range(int(sys.argv[2])):
     with h5py.File("a.h5") as file:
         T = file["T"]
@@ -233,7 +234,8 @@ for session in range(int(sys.argv[2])):
             "double": T.astype("f8")[...],
             "mask": T[2][np.load(sys.argv[3])],
         }
-np.savez(sys.argv[1], **found)
+    sessions.append(found)
+np.savez(sys.argv[1], **{name: np.stack([found[name] for found in sessions]) for name in found})
 """
 
 
@@ -255,11 +257,10 @@ def test_parts_strides_types_and_replays(slow, more):
     relative = 0.0
     for name, exact in expected.items():
         assert found[name].dtype == exact.dtype
-        _, worst, _ = errors(exact, found[name])
-        relative = max(relative, worst)
+        # Which way is the fastest in which session is a matter of time.
+        relative = max(relative, *(errors(exact, session)[1] for session in found[name]))
     told = in_flight(model)["T"]
-    # Which way is the fastest at the last session is a matter of time.
-    assert relative <= told["max_rel_error"] <= REL and told["changed"] > 0, (relative, told)
+    assert 0 < relative <= told["max_rel_error"] <= REL, (relative, told)
 
 
 @pytest.fixture(scope="module")

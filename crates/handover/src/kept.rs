@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_flow::elsewhere::KeptChunk;
-use knarr_flow::output::{is_common, is_temporary_name, send_to_disk};
+use knarr_flow::output::{is_common, is_temporary_name, path_to_be, send_to_disk};
 use rustix::fs::OFlags;
 
 /// Outputs of a file that are open, at most: a store has many.
@@ -96,7 +96,7 @@ impl KeptChunks {
         let taken: Vec<_> = chunks.iter().map(|(kept, at)| (self.lock().take(file, *kept), *at)).collect();
         let path = Path::new(OsStr::from_bytes(path));
         let output = self.output(file, path)?;
-        let length = output.length().map_err(|error| Error::write(path, &error))?;
+        let length = output.length().map_err(|error| Error::write(&path_to_be(path), &error))?;
         let mut written: Option<(u64, u64)> = None;
         for (bytes, at) in taken {
             let bytes = bytes.ok_or_else(|| Error::new(ErrorKind::NotFound, "a chunk that is not kept"))?;
@@ -105,7 +105,7 @@ impl KeptChunks {
             let Some(end) = end.filter(|end| length.is_some_and(|length| *end <= length)) else {
                 return Err(Error::usage("no place in an output that is under way").at(path.display().to_string()));
             };
-            output.file.write_all_at(&bytes, at).map_err(|error| Error::write(path, &error))?;
+            output.file.write_all_at(&bytes, at).map_err(|error| Error::write(&path_to_be(path), &error))?;
             written = Some(written.map_or((at, end), |(first, last)| (first.min(at), last.max(end))));
         }
         // So the sync in the end has little left to wait for.
@@ -183,7 +183,7 @@ impl Output {
         }
         let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or_default();
         let opened = OpenOptions::new().write(true).custom_flags(flags).open(path);
-        let file = opened.map_err(|error| Error::write(path, &error))?;
+        let file = opened.map_err(|error| Error::write(&path_to_be(path), &error))?;
         if !is_common(&file) {
             let what = "an output on a file system on which nodes cannot write one file together";
             return Err(Error::unsupported(what).at(path.display().to_string()));
@@ -208,7 +208,7 @@ impl Output {
         if let Some(error) = failed.as_ref() {
             return Err(error.clone());
         }
-        let done = work(&self.file).map_err(|error| Error::write(&self.path, &error));
+        let done = work(&self.file).map_err(|error| Error::write(&path_to_be(&self.path), &error));
         done.inspect_err(|error| *failed = Some(error.clone()))
     }
 }

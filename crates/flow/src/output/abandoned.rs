@@ -43,6 +43,12 @@ pub fn is_temporary_name(name: &OsStr) -> bool {
     parts(name).is_some()
 }
 
+/// The path by which people know what is still under way at `path`: errors speak of that. Names that were too long for a mark
+/// behind them end early.
+pub fn path_to_be(path: &Path) -> PathBuf {
+    path.iter().map(|part| parts(part).map_or(part, |parts| parts.name)).collect()
+}
+
 /// The name by which people find a file that had `name`.
 pub fn kept_name(name: &OsStr) -> OsString {
     let mut kept = name.to_owned();
@@ -339,6 +345,14 @@ mod tests {
         assert_eq!(std::fs::read_to_string(same).unwrap(), "packed");
         assert!(remove_abandoned(&directory).is_empty() && kept.exists());
         std::fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn people_know_what_is_under_way_by_its_name_to_be() {
+        let hidden = temporary_name(OsStr::new("a.zarr"));
+        assert_eq!(path_to_be(&Path::new("/.out").join(&hidden).join("T/c/0")), Path::new("/.out/a.zarr/T/c/0"));
+        assert_eq!(path_to_be(Path::new(&hidden)), Path::new("a.zarr"));
+        assert_eq!(path_to_be(Path::new("/a/.knarr/b-1")), Path::new("/a/.knarr/b-1"));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 
 use crate::allotted::Allotted;
 use crate::elsewhere::{Elsewhere, KeptChunk};
+use crate::output::path_to_be;
 use knarr_array::error::{Error, Result};
 
 /// Chunks that wait for one place, at most: it has them in memory.
@@ -140,7 +141,7 @@ impl Files {
         if self.open.as_ref().is_none_or(|(open, _)| open != path) {
             self.close()?;
             let opened = OpenOptions::new().write(true).open(path);
-            self.open = Some((path.to_owned(), opened.map_err(|error| Error::write(path, &error))?));
+            self.open = Some((path.to_owned(), opened.map_err(|error| Error::write(&path_to_be(path), &error))?));
         }
         self.open.as_ref().map(|(_, file)| file).ok_or_else(|| Error::internal("no file is open"))
     }
@@ -148,14 +149,14 @@ impl Files {
     fn write(&mut self, allotted: &Allotted, bytes: &[u8]) -> Result<()> {
         let written = self.of(&allotted.path)?.write_all_at(bytes, allotted.offset);
         self.has_written = true;
-        written.map_err(|error| Error::write(&allotted.path, &error))
+        written.map_err(|error| Error::write(&path_to_be(&allotted.path), &error))
     }
 
     /// Makes durable what was written here.
     fn close(&mut self) -> Result<()> {
         let has_written = std::mem::take(&mut self.has_written);
         match self.open.take().filter(|_| has_written) {
-            Some((path, file)) => file.sync_data().map_err(|error| Error::write(&path, &error)),
+            Some((path, file)) => file.sync_data().map_err(|error| Error::write(&path_to_be(&path), &error)),
             None => Ok(()),
         }
     }

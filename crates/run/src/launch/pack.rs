@@ -107,7 +107,7 @@ impl Job {
             return Ok(Outcome::Left("no rule matches it any more".to_owned()));
         };
         if *rule.compress.output() != Output::Netcdf4 {
-            let why = "'output' is for what programs write with PnetCDF: this file stays what it is";
+            let why = "'output' is for what MPI programs hand over: this file stays what it is";
             return Ok(Outcome::Left(why.to_owned()));
         }
         match rule.route {
