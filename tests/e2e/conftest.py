@@ -15,8 +15,10 @@ import signal
 import subprocess
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hdf5plugin
 import pytest
@@ -26,7 +28,10 @@ import hdf5_inputs
 import netcdf_inputs
 import zarr_inputs
 from nodes import Launcher, left
-from running import Runner
+from running import MPIRUN, Runner
+
+if TYPE_CHECKING:
+    from object_server import S3, Bucket, Proxy
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 KNARR = Path(os.environ.get("KNARR_BIN", REPOSITORY / "target" / "release" / "knarr")).resolve()
@@ -219,3 +224,48 @@ def out(tmp_path: Path) -> Path:
     folder = tmp_path / "out"
     folder.mkdir()
     return folder
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[S3]:
+    """Who uses it needs moto."""
+    from object_server import S3
+
+    server = S3()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def bucket(server: S3) -> Bucket:
+    from object_server import Bucket
+
+    return Bucket(server.endpoint, f"test-{uuid.uuid4().hex}")
+
+
+@pytest.fixture
+def proxy(server: S3) -> Iterator[Proxy]:
+    from object_server import Proxy
+
+    proxy = Proxy(server.port)
+    yield proxy
+    proxy.stop()
+
+
+@pytest.fixture(scope="session")
+def blocks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program that writes with PnetCDF."""
+    from test_pnetcdf import HERE, built
+
+    return built(tmp_path_factory.mktemp("blocks"), "blocks", HERE / "blocks.c")
+
+
+@pytest.fixture
+def plain(blocks: Path, tmp_path: Path) -> Path:
+    """What PnetCDF writes by itself of that program."""
+    from test_pnetcdf import RANKS, ROWS, STEPS
+
+    (tmp_path / "plain").mkdir()
+    command = [*MPIRUN, str(RANKS), blocks, "plain.nc", str(STEPS), str(ROWS)]
+    subprocess.run(command, cwd=tmp_path / "plain", check=True)
+    return tmp_path / "plain" / "plain.nc"

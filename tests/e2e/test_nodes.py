@@ -21,23 +21,9 @@ import pytest
 from conftest import may_mount, unmount
 from nodes import RANKS, Launcher, collected, contents, encoded, launcher_of, measured, part, records
 from running import MPIRUN
-from test_pnetcdf import HERE, RULE, built, calls
+from test_pnetcdf import RULE, built, calls
 
 STEPS, ROWS = 3, 64
-
-
-@pytest.fixture(scope="module")
-def blocks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("blocks"), "blocks", HERE / "blocks.c")
-
-
-@pytest.fixture
-def plain(blocks: Path, tmp_path: Path) -> Path:
-    """What PnetCDF writes by itself."""
-    (tmp_path / "plain").mkdir()
-    command = [*MPIRUN, str(RANKS), blocks, "plain.nc", str(STEPS), str(ROWS)]
-    subprocess.run(command, cwd=tmp_path / "plain", check=True)
-    return tmp_path / "plain" / "plain.nc"
 
 
 def test_a_launcher_for_each_rank_on_one_node(job, knarr, blocks, plain):

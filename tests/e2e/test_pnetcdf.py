@@ -43,11 +43,6 @@ def built(folder: Path, name: str, source: Path, more: Sequence[str] = ()) -> Pa
 
 
 @pytest.fixture(scope="module")
-def blocks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("blocks"), "blocks", HERE / "blocks.c")
-
-
-@pytest.fixture(scope="module")
 def every_call(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("calls")
     (folder / "calls.c").write_text(calls.program())
@@ -67,15 +62,6 @@ def filetypes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def waits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built(tmp_path_factory.mktemp("waits"), "waits", HERE / "waits.c")
-
-
-@pytest.fixture
-def plain(blocks: Path, tmp_path: Path) -> Path:
-    """What PnetCDF writes by itself."""
-    (tmp_path / "plain").mkdir()
-    command = [*MPIRUN, str(RANKS), blocks, "plain.nc", str(STEPS), str(ROWS)]
-    subprocess.run(command, cwd=tmp_path / "plain", check=True)
-    return tmp_path / "plain" / "plain.nc"
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,6 @@ import sys
 import textwrap
 import time
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,24 +19,12 @@ import zarr
 pytest.importorskip("moto", reason="moto is a server of S3")
 
 from conftest import Knarr
-from object_server import CREDENTIALS, S3, Answer, Bucket, Proxy, Request
+from object_server import CREDENTIALS, S3, Answer, Request
 
 MARK = ".knarr-unfinished"
 # Attempts of a request in tests where it fails for good.
 FEW = {"AWS_MAX_ATTEMPTS": "3"}
 SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
-
-
-@pytest.fixture(scope="session")
-def server() -> Iterator[S3]:
-    server = S3()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def bucket(server: S3) -> Bucket:
-    return Bucket(server.endpoint, f"test-{uuid.uuid4().hex}")
 
 
 @pytest.fixture
@@ -48,13 +35,6 @@ def s3(server: S3) -> Knarr:
 
 def at(endpoint: str, **variables: str) -> Knarr:
     return Knarr(**CREDENTIALS, AWS_ENDPOINT_URL=endpoint, **variables)
-
-
-@pytest.fixture
-def proxy(server: S3) -> Iterator[Proxy]:
-    proxy = Proxy(server.port)
-    yield proxy
-    proxy.stop()
 
 
 @pytest.fixture(scope="session")

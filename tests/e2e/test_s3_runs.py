@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
 import time
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,9 +15,9 @@ pytest.importorskip("moto", reason="moto is a server of S3")
 import test_parallel_hdf5
 from conftest import KNARR, Knarr
 from nodes import Launcher
-from object_server import CREDENTIALS, S3, Bucket, Proxy, Request
-from running import MPIRUN, Runner
-from test_pnetcdf import HERE, RANKS, built, no_spools_stay, ranks, spools
+from object_server import CREDENTIALS, Bucket, Proxy, Request
+from running import Runner
+from test_pnetcdf import no_spools_stay, ranks, spools
 
 STEPS, ROWS = 3, 64
 MARK = ".knarr-unfinished"
@@ -28,25 +25,6 @@ MARK = ".knarr-unfinished"
 FEW = {"AWS_MAX_ATTEMPTS": "2"}
 
 _ = no_spools_stay
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[S3]:
-    server = S3()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def bucket(server: S3) -> Bucket:
-    return Bucket(server.endpoint, f"runs-{uuid.uuid4().hex}")
-
-
-@pytest.fixture
-def proxy(server: S3) -> Iterator[Proxy]:
-    proxy = Proxy(server.port)
-    yield proxy
-    proxy.stop()
 
 
 @pytest.fixture
@@ -57,20 +35,6 @@ def s3(proxy: Proxy) -> Knarr:
 @pytest.fixture
 def run(s3: Knarr, tmp_path: Path) -> Runner:
     return Runner(KNARR, s3.environment, tmp_path)
-
-
-@pytest.fixture(scope="module")
-def blocks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("blocks"), "blocks", HERE / "blocks.c")
-
-
-@pytest.fixture
-def plain(blocks: Path, tmp_path: Path) -> Path:
-    """What PnetCDF writes by itself."""
-    (tmp_path / "plain").mkdir()
-    command = [*MPIRUN, str(RANKS), blocks, "plain.nc", str(STEPS), str(ROWS)]
-    subprocess.run(command, cwd=tmp_path / "plain", check=True)
-    return tmp_path / "plain" / "plain.nc"
 
 
 def rule(bucket: Bucket, more: str = "") -> str:
