@@ -305,6 +305,15 @@ def test_a_failing_server_is_told_when_reading(s3, bucket, field, proxy):
     at(proxy.endpoint, **FEW).fails(3, "hash", url, names=(url, "connection"))
 
 
+def test_an_endpoint_and_a_bucket_have_names(s3, field):
+    for url, endpoint, words in [
+        ("s3://b/a.zarr", "127.0.0.1:9000", "no URL"),
+        ("s3:// b/a.zarr", "http://127.0.0.1:9", "no name of a bucket"),
+    ]:
+        at(endpoint).fails(2, "repack", field, "-o", url, names=(words, "hint"))
+        at(endpoint).fails(2, "inspect", url, names=(words, "hint"))
+
+
 def test_mistakes_are_told(server, bucket, field, knarr, s3, proxy):
     url = bucket.url("b.zarr")
     for command in (["repack", field, "-o", url], ["inspect", url]):
@@ -344,6 +353,9 @@ def test_who_was_replaced_meanwhile_shows_nothing(s3, bucket, field, proxy, tmp_
         assert first.poll() is None
         time.sleep(0.01)
     other = noise(tmp_path / "n.zarr", 1, 4)
+    s3.fails(4, "repack", other, "-o", url, "--force", names=("another program writes there", f"process {first.pid}"))
+    # Of other machines nobody knows whether they go on.
+    bucket.put(f"b.zarr/{MARK}", b"elsewhere, process 1, 5.0, .mark.knarr-1-1-1-1")
     s3("repack", other, "-o", url, "--force")
     _, said = first.communicate()
     assert first.returncode == 4 and url in said, said

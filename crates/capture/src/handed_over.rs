@@ -7,7 +7,9 @@
 //! until then; a file is made of it only if the user asks for that.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
@@ -90,12 +92,21 @@ pub struct HandedOver {
     /// The program asked for a file that was not there before.
     #[serde(default)]
     pub is_new: bool,
+    /// What [`identity`] said of the file when the program created it anew, if there was one.
+    #[serde(default)]
+    pub replaced: Option<(u64, u64, i64)>,
     /// If its ranks are on several nodes, what each of them holds; the first one makes the file. Else nothing.
     #[serde(default)]
     pub parts: Vec<NodePart>,
     /// Number of the part that is in this directory.
     #[serde(default)]
     pub part: usize,
+}
+
+/// Device, number and time of the last change, in nanoseconds, of a regular file: whether it is still the same.
+pub fn identity(path: &Path) -> Option<(u64, u64, i64)> {
+    let found = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
+    Some((found.dev(), found.ino(), found.mtime().wrapping_mul(1_000_000_000).wrapping_add(found.mtime_nsec())))
 }
 
 impl HandedOver {
@@ -127,8 +138,8 @@ impl HandedOver {
     /// A file that `ranks` ranks begin.
     pub fn new(target: PathBuf, rule: FileRule, ranks: usize) -> Self {
         let (records, filled, parts) = (None, Vec::new(), Vec::new());
-        let (bytes, blocked_s, session, is_new, part) = (0, 0.0, 0, false, 0);
-        Self { target, rule, ranks, records, bytes, blocked_s, session, filled, is_new, parts, part }
+        let (bytes, blocked_s, session, is_new, replaced, part) = (0, 0.0, 0, false, None, 0);
+        Self { target, rule, ranks, records, bytes, blocked_s, session, filled, is_new, replaced, parts, part }
     }
 
     /// The same as a node sees it on which no part of it is. If it has no parts, all of it is in `whole`.
@@ -239,6 +250,20 @@ impl HandedOver {
     /// That of a directory, whatever became of it; `None` if it cannot be read.
     pub fn left_in(directory: &Path) -> Option<Self> {
         Self::RECORDS.iter().find_map(|name| get(directory, name).ok().flatten())
+    }
+
+    /// When what is in a directory was closed, or begun if it was not.
+    pub fn since(directory: &Path) -> Option<SystemTime> {
+        Self::RECORDS.iter().find_map(|name| fs::metadata(directory.join(name)).and_then(|found| found.modified()).ok())
+    }
+
+    /// Has what was closed and set aside delivered once more.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn hand_over_again(directory: &Path) -> Result<()> {
+        let renamed = fs::rename(directory.join(Self::SET_ASIDE), directory.join(Self::NAME));
+        renamed.map_err(|error| Error::write(directory, &error))
     }
 
     /// Notes that delivery has failed: the values stay, and nobody waits for the file.

@@ -21,7 +21,7 @@ mod snapshot;
 
 pub use chunks::{met, suited};
 pub use creation::{Change, Prescription};
-pub use handed_over::{Datasets, HandedOver, Published, Reading};
+pub use handed_over::{Datasets, HandedOver, Published, Reading, identity};
 pub use message::{Event, Given, Message, Writers};
 pub use parts::NodePart;
 pub use shown::{Form, Shown};

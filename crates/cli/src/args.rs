@@ -4,7 +4,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use knarr_array::libver::Release;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::bounds::Bounds;
 use crate::headings::OUTPUT;
@@ -217,9 +217,10 @@ const RUN_MEMORY: &str = "Memory limit, such as 8G: half of it for values that p
 #[derive(Args, Debug)]
 #[command(after_help = RUN_EXIT_CODES, mut_arg("max_mem", |limit| limit.help(RUN_MEMORY)))]
 pub(crate) struct Run {
-    /// Configuration file; the first [[file]] whose pattern matches a file decides how it is handled
-    #[arg(short, long, value_name = "FILE", default_value = "knarr.toml")]
-    pub(crate) config: PathBuf,
+    /// Configuration file; the first [[file]] whose pattern matches a file decides how it is handled. With --recover: rules that
+    /// count in place of those that the run had [default: knarr.toml]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
     /// The name of the program among those that transfer files to each other: 'from' or 'to' of rules with route
     /// "transfer"
     #[arg(long = "as", value_name = "NAME")]
@@ -260,6 +261,13 @@ pub(crate) struct Run {
         help_heading = None::<&'static str>
     )]
     pub(crate) program: Vec<OsString>,
+}
+
+impl Run {
+    /// The configuration that a run has.
+    pub(crate) fn config(&self) -> &Path {
+        self.config.as_deref().unwrap_or(Path::new("knarr.toml"))
+    }
 }
 
 const RUN_EXIT_CODES: &str = "Exit codes: those of the program, or

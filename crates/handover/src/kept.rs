@@ -103,7 +103,9 @@ impl KeptChunks {
             // Whoever makes the output has given it its length.
             let end = at.checked_add(bytes.len() as u64);
             let Some(end) = end.filter(|end| length.is_some_and(|length| *end <= length)) else {
-                return Err(Error::usage("no place in an output that is under way").at(path.display().to_string()));
+                return Err(
+                    Error::usage("no place in an output that is under way").at(path_to_be(path).display().to_string())
+                );
             };
             output.file.write_all_at(&bytes, at).map_err(|error| Error::write(&path_to_be(path), &error))?;
             written = Some(written.map_or((at, end), |(first, last)| (first.min(at), last.max(end))));

@@ -53,7 +53,7 @@ pub enum Arrived {
 /// the first one finds counts; ranks on other nodes wait until they see it, too. Collective.
 pub fn arrive(wanted: &Wanted, ranks: &Ranks) -> Arrived {
     let reader = wanted.run.rules().component.as_deref().unwrap_or_default();
-    let (rule, comm) = (&wanted.rule.transfer, ranks.comm());
+    let comm = ranks.comm();
     let is_root = comm.rank() == 0;
     let missed = |error: &Error| {
         wanted.run.tell(Event::Missed { path: wanted.target.clone(), why: error.message().to_owned() });
@@ -64,7 +64,7 @@ pub fn arrive(wanted: &Wanted, ranks: &Ranks) -> Arrived {
             Found::Nothing
         })
     } else {
-        let _ = await_session(rule, wanted.spool, &wanted.target, (reader, is_root));
+        let _ = await_session(wanted, (reader, is_root));
         Found::Nothing
     };
     match share(comm, &found) {
@@ -222,7 +222,7 @@ fn copy_header(wanted: &Wanted, header: &Path) -> Result<(PathBuf, PathBuf)> {
 fn begin_next(wanted: &Wanted, reader: &str) -> Result<Found> {
     let rule = &wanted.rule.transfer;
     loop {
-        let offered = await_session(rule, wanted.spool, &wanted.target, (reader, true))?;
+        let offered = await_session(wanted, (reader, true))?;
         let Some((session, directory)) = offered else { return Ok(Found::File) };
         let Some(begun) = HandedOver::find(&directory)? else { continue };
         let is_spread = Component::launchers(rule.rendezvous(), reader) > 1;

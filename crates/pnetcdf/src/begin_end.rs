@@ -10,10 +10,10 @@ use std::time::Instant;
 
 use knarr_array::comm::{Comm, agree, all_gather, read, share, written};
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::config::{FileRule, Wait};
+use knarr_capture::config::{FileRule, Output, Wait};
 use knarr_capture::meeting::Offers;
 use knarr_capture::program::run;
-use knarr_capture::{Event, HandedOver, Part, SpoolPlace, Writers};
+use knarr_capture::{Event, HandedOver, Part, SpoolPlace, Writers, identity};
 use knarr_handover::{PutLog, Room};
 use knarr_mapped::map_file;
 use serde::{Deserialize, Serialize};
@@ -225,6 +225,10 @@ fn begun(wanted: &Wanted, comm: &dyn Comm, homes: &Homes, is_new: bool) -> Resul
     {
         // The library says what is wrong; or nobody would take the values.
         Begun::Passed(None)
+    } else if let Output::S3(_) = wanted.rule.compress.output()
+        && target.as_os_str().as_bytes().iter().any(u8::is_ascii_control)
+    {
+        Begun::Passed(Some("no object in a bucket can have its name".to_owned()))
     } else if is_new && wanted.rule.made_of(target).exists() {
         let made = wanted.rule.made_of(target);
         Begun::Passed(Some(format!("the program wants no file replaced, and {} is there", made.display())))
@@ -242,7 +246,8 @@ fn place(wanted: &Wanted, is_new: bool, ranks: usize) -> Result<(String, u64)> {
     let Wanted { target, rule, spool, .. } = wanted;
     let session = if wanted.part.is_some() { Offers::of(&rule.transfer, target).begin()? } else { 0 };
     let name = make_directory(&spool.directory)?;
-    let open = HandedOver { session, is_new, ..HandedOver::new(target.clone(), rule.clone(), ranks) };
+    let replaced = identity(target);
+    let open = HandedOver { session, is_new, replaced, ..HandedOver::new(target.clone(), rule.clone(), ranks) };
     open.begin(&spool.directory.join(&name)).map(|()| (name, session))
 }
 
@@ -402,10 +407,12 @@ fn hand_over(file: &Ending<'_>, mine: &Closed) -> Result<()> {
     if let Some(code) = all.iter().map(|closed| closed.code).find(|&code| code != NOERR) {
         return Err(Error::internal(format!("the program's library does not close its header: code {code}")));
     }
+    let begun = HandedOver::left_in(file.directory);
     let handed = file.ranks.note(HandedOver {
         session: file.session,
         filled: mine.filled.clone(),
-        is_new: HandedOver::left_in(file.directory).is_some_and(|begun| begun.is_new),
+        is_new: begun.as_ref().is_some_and(|begun| begun.is_new),
+        replaced: begun.and_then(|begun| begun.replaced),
         records: all.iter().map(|closed| closed.records).max(),
         bytes: all.iter().map(|closed| closed.bytes).sum(),
         blocked_s: all.iter().map(|closed| closed.blocked_s).fold(0.0, f64::max),

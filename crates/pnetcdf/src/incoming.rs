@@ -61,12 +61,9 @@ impl From<HandedOver> for Begun {
 ///
 /// # Errors
 /// `NotFound` if none comes: which, and why.
-pub(crate) fn await_session(
-    rule: &TransferRule,
-    own: &SpoolPlace,
-    target: &Path,
-    (reader, is_root): (&str, bool),
-) -> Result<Option<(u64, PathBuf)>> {
+pub(crate) fn await_session(wanted: &Wanted, (reader, is_root): (&str, bool)) -> Result<Option<(u64, PathBuf)>> {
+    let Wanted { target, spool: own, rule, .. } = wanted;
+    let rule = &rule.transfer;
     let (begin, from) = (Instant::now(), rule.from());
     let (mut watch, mut looked, mut writer) = (Watch::new(), begin, Writer::of(rule, own)?);
     let taken = Taken::of(rule, reader, target);
@@ -97,7 +94,7 @@ pub(crate) fn await_session(
         let (will_come, is_late) = (*presence == Presence::Running, begin.elapsed() > rule.timeout());
         // A file that is there before the writer has come may be of an earlier run.
         let is_over = !will_come && (was_seen || is_late);
-        if is_over && rule.keep() != Keep::No && target.exists() {
+        if is_over && rule.keep() != Keep::No && wanted.is_there() {
             return Ok(None);
         }
         if !will_come && was_seen {

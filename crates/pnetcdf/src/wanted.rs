@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use knarr_capture::config::FileRule;
+use knarr_capture::config::{FileRule, Output};
 use knarr_capture::program::{Run, run};
 use knarr_capture::{Part, SpoolPlace};
 
@@ -23,6 +23,12 @@ pub struct Wanted {
 }
 
 impl Wanted {
+    /// True if there is the file, or what was made in place of it, or may be in a bucket.
+    pub(crate) fn is_there(&self) -> bool {
+        let may_be_in_bucket = matches!(self.rule.compress.output(), Output::S3(_));
+        self.target.exists() || self.rule.made_of(&self.target).exists() || may_be_in_bucket
+    }
+
     /// True if values of the file are handed over.
     pub fn is_captured(&self) -> bool {
         self.rule.route.traits().is_handed_over || self.part.is_some()

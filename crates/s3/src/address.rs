@@ -46,6 +46,11 @@ impl Address {
                 Error::usage(format!("the URL names no {what}")).hint("write s3://BUCKET/NAME or https://HOST/NAME")
             );
         }
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+        if scheme == "s3" && !host.bytes().all(is_name) {
+            return Err(Error::usage(format!("'{host}' is no name of a bucket"))
+                .hint("a bucket is called by letters, digits, '.', '-' and '_'"));
+        }
         Ok(Self { url: format!("{scheme}://{rest}"), server, prefix: prefix.map_err(invalid)? })
     }
 
@@ -114,6 +119,8 @@ mod tests {
         for (url, kind) in [
             ("gs://bucket/a", ErrorKind::Unsupported),
             ("s3:///a", ErrorKind::Usage),
+            ("s3:// b/a", ErrorKind::Usage),
+            ("s3://b\u{fc}cket/a", ErrorKind::Usage),
             ("https://", ErrorKind::Usage),
             ("s3://bucket/a//b", ErrorKind::Usage),
             ("s3://bucket/../b", ErrorKind::Usage),

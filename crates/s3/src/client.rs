@@ -9,7 +9,7 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::http::HttpBuilder;
 use object_store::path::Path;
-use object_store::{ClientOptions, ObjectStore, RetryConfig};
+use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 
 use crate::address::{Address, Server};
 use crate::runtime::Blocking;
@@ -17,6 +17,8 @@ use crate::told::told;
 
 /// Times that a request is sent, unless `AWS_MAX_ATTEMPTS` says otherwise. The pauses between them grow: half a minute in all.
 const ATTEMPTS: usize = 9;
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// Time after which a request is sent no more.
 const PATIENCE: Duration = Duration::from_secs(180);
 /// Time that a request may take, unless `AWS_TIMEOUT` says otherwise: enough for a part of an object on a slow line.
@@ -89,7 +91,9 @@ impl From<Refused> for Error {
 
 fn retry(variables: &Variables) -> RetryConfig {
     let attempts = variables.get("AWS_MAX_ATTEMPTS").and_then(|text| text.parse().ok()).unwrap_or(ATTEMPTS);
-    RetryConfig { max_retries: attempts.max(1) - 1, retry_timeout: PATIENCE, ..RetryConfig::default() }
+    // Each pause is between the first one and `base` times the one before.
+    let backoff = BackoffConfig { init_backoff: FIRST_PAUSE, max_backoff: LONGEST_PAUSE, base: 6.0 };
+    RetryConfig { max_retries: attempts.max(1) - 1, retry_timeout: PATIENCE, backoff }
 }
 
 fn bucket_client(bucket: &str, variables: &Variables) -> Result<AmazonS3> {
@@ -102,6 +106,11 @@ fn bucket_client(bucket: &str, variables: &Variables) -> Result<AmazonS3> {
         }
     }
     let endpoint = variables.get("AWS_ENDPOINT_URL_S3").or_else(|| variables.get("AWS_ENDPOINT_URL"));
+    let is_url = |endpoint: &&String| endpoint.starts_with("http://") || endpoint.starts_with("https://");
+    if let Some(endpoint) = endpoint.filter(|endpoint| !is_url(endpoint)) {
+        return Err(Error::usage(format!("AWS_ENDPOINT_URL is '{endpoint}', which is no URL"))
+            .hint("write http:// or https:// before the name of the server"));
+    }
     if endpoint.is_some_and(|endpoint| endpoint.starts_with("http://")) {
         builder = builder.with_allow_http(true);
     }

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 use futures_util::{StreamExt, TryStreamExt};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_flow::network::Contents;
-use knarr_flow::output::Store;
+use knarr_flow::output::{Store, is_of_running, temporary_name};
 use object_store::{ObjectStoreExt, PutMode, PutPayload};
 
 use crate::client::Client;
@@ -115,6 +115,9 @@ impl Upload {
         if self.begun.is_some() {
             return Ok(());
         }
+        if self.force {
+            self.refuse_running()?;
+        }
         let name = own_name();
         let mark = self.client.path(MARK)?;
         let mode = if self.force { PutMode::Overwrite } else { PutMode::Create };
@@ -147,6 +150,19 @@ impl Upload {
             removed.map_err(|error| told(&error, ErrorKind::Write))?;
         }
         self.client.runtime.wait(remove(&self.client, old)).map_err(|error| told(&error, ErrorKind::Write))
+    }
+
+    /// Refuses to take the place of a program on this machine that still writes there: both would be lost.
+    fn refuse_running(&self) -> Result<()> {
+        let marked = self.client.runtime.wait(marked(&self.client)).map_err(|error| told(&error, ErrorKind::Write))?;
+        let by = marked.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+        match by.rsplit_once(", ") {
+            Some((who, name)) if is_of_running(name.as_ref()) => {
+                Err(Error::new(ErrorKind::Exists, format!("another program writes there: {who}"))
+                    .hint("wait until it has ended, or give another name"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What is to be replaced. Others may have come since this was looked at first.
@@ -301,14 +317,22 @@ fn own_name() -> String {
     let uname = rustix::system::uname();
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let node = uname.nodename().to_string_lossy();
-    format!("{node}, process {}, {}.{:09}", std::process::id(), now.as_secs(), now.subsec_nanos())
+    // By the last part others on this machine see whether this process goes on.
+    let running = temporary_name("mark".as_ref());
+    let (process, seconds, nanos) = (std::process::id(), now.as_secs(), now.subsec_nanos());
+    format!("{node}, process {process}, {seconds}.{nanos:09}, {}", running.to_string_lossy())
 }
 
 async fn is_marked_by(client: &Client, name: &str) -> object_store::Result<bool> {
+    Ok(marked(client).await?.is_some_and(|marked| marked == name.as_bytes()))
+}
+
+/// What the mark says, if there is one.
+async fn marked(client: &Client) -> object_store::Result<Option<Vec<u8>>> {
     let mark = object_store::path::Path::from_iter(client.address.prefix.parts().chain([MARK.into()]));
     match client.objects.get(&mark).await {
-        Ok(found) => Ok(found.bytes().await? == name.as_bytes()),
-        Err(object_store::Error::NotFound { .. }) => Ok(false),
+        Ok(found) => Ok(Some(found.bytes().await?.into())),
+        Err(object_store::Error::NotFound { .. }) => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -45,15 +45,19 @@ impl TryFrom<String> for Output {
             "netcdf4" => Ok(Self::Netcdf4),
             "classic" => Ok(Self::Classic),
             "zarr" => Ok(Self::Zarr),
-            _ if text.strip_prefix("s3://").is_some_and(|rest| !rest.trim_matches('/').is_empty()) => {
-                Ok(Self::S3(text))
-            }
+            _ if text.strip_prefix("s3://").is_some_and(is_place) => Ok(Self::S3(text)),
             _ => Err(Error::new(
                 ErrorKind::Config,
-                format!("'{text}' is no output: write netcdf4, classic, zarr or s3://BUCKET/PREFIX"),
+                format!("'{text}' is no output: write netcdf4, classic, zarr, s3://BUCKET or s3://BUCKET/PREFIX"),
             )),
         }
     }
+}
+
+/// True for a bucket, or a prefix in it.
+fn is_place(rest: &str) -> bool {
+    let rest = rest.strip_suffix('/').unwrap_or(rest);
+    rest.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }
 
 impl From<Output> for String {

@@ -45,16 +45,12 @@ impl FileRule {
     pub fn made_of(&self, file: &Path) -> PathBuf {
         match self.compress.output() {
             Output::Netcdf4 | Output::Classic => file.to_owned(),
-            Output::Zarr => file.with_extension("zarr"),
+            Output::Zarr => store_of(file),
             Output::S3(url) => {
-                // Files of other directories keep these, too: two files never become one store.
+                // Files of other directories keep these, too.
                 let below = |top: &Path| file.strip_prefix(top).ok().filter(|name| name.is_relative());
                 let name = below(&self.directory).or_else(|| below(Path::new("/"))).unwrap_or(file);
-                PathBuf::from(format!(
-                    "{}/{}",
-                    url.trim_end_matches('/'),
-                    name.with_extension("zarr").to_string_lossy()
-                ))
+                PathBuf::from(format!("{}/{}", url.trim_end_matches('/'), store_of(name).to_string_lossy()))
             }
         }
     }
@@ -76,6 +72,17 @@ impl FileRule {
     pub fn says_anything(&self) -> bool {
         self.compress.says_anything()
     }
+}
+
+/// The store that is made of a file: `hist.zarr` of `hist.nc`, but `hist.h5.zarr` of `hist.h5`, so that no two files of a directory
+/// become one.
+fn store_of(file: &Path) -> PathBuf {
+    if file.extension().is_some_and(|extension| extension == "nc") {
+        return file.with_extension("zarr");
+    }
+    let mut name = file.to_owned().into_os_string();
+    name.push(".zarr");
+    name.into()
 }
 
 #[cfg(test)]
@@ -100,6 +107,11 @@ mod tests {
             ("s3://bucket/", "s3://bucket/out/hist.1.zarr"),
         ] {
             assert_eq!(made(output, "/run", "/run/out/hist.1.nc"), Path::new(expected));
+        }
+        for (file, store) in
+            [("a.h5", "a.h5.zarr"), ("a.0001", "a.0001.zarr"), ("a.nc/b", "a.nc/b.zarr"), ("a.zarr", "a.zarr.zarr")]
+        {
+            assert_eq!(made("zarr", "/", &format!("/{file}")), Path::new("/").join(store));
         }
         for directory in ["/other", "/run/o", ""] {
             assert_eq!(made("s3://b", directory, "/run/out/hist"), Path::new("s3://b/run/out/hist.zarr"));

@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &Run) -> Result<u8> {
 fn recover(arguments: &Run, directory: &Path) -> Result<u8> {
     let means = Means::new(&arguments.resources.asked(), &Machine::default())?;
     let words = (crate::report::command_line(), knarr_flow::provenance::today());
-    let files = knarr_run::launch::recover(&means, directory, (&words.0, &words.1))?;
+    let files = knarr_run::launch::recover(&means, directory, arguments.config.as_deref(), (&words.0, &words.1))?;
     let code = undelivered(&files);
     let (steps, sent) = (Vec::new(), BTreeMap::new());
     say(
@@ -71,7 +71,7 @@ fn prepare(arguments: &Run) -> Result<Launch> {
         if is_missing { place::refuse_other(path, own, None)? } else { place::check(path, own, None)? }
     }
     let options = Options {
-        config: arguments.config.clone(),
+        config: arguments.config().to_owned(),
         resources: arguments.resources.asked(),
         program: arguments.program.clone(),
         component: arguments.component.clone(),
@@ -107,7 +107,7 @@ fn say(arguments: &Run, ran: &Ran) -> Result<()> {
                 errln!("\n{}", page.trim_end());
             }
         } else if ran.calls_seen {
-            errln!("knarr: no file that the program wrote matches a pattern of {}", arguments.config.display());
+            errln!("knarr: no file that the program wrote matches a pattern of {}", arguments.config().display());
         } else {
             errln!(
                 "knarr: no HDF5 calls were seen: the program makes none, or is linked statically, or changes its user; \

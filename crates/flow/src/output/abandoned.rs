@@ -43,6 +43,13 @@ pub fn is_temporary_name(name: &OsStr) -> bool {
     parts(name).is_some()
 }
 
+/// True for such a name from another process that goes on. Of those of other machines and containers that is not known.
+pub fn is_of_running(name: &OsStr) -> bool {
+    let is_running =
+        |maker: Maker| Some(maker.home) == home() && maker.process != rustix::process::getpid() && !maker.is_gone();
+    parts(name).is_some_and(|parts| is_running(parts.maker))
+}
+
 /// The path by which people know what is still under way at `path`: errors speak of that. Names that were too long for a mark
 /// behind them end early.
 pub fn path_to_be(path: &Path) -> PathBuf {
@@ -353,6 +360,14 @@ mod tests {
         assert_eq!(path_to_be(&Path::new("/.out").join(&hidden).join("T/c/0")), Path::new("/.out/a.zarr/T/c/0"));
         assert_eq!(path_to_be(Path::new(&hidden)), Path::new("a.zarr"));
         assert_eq!(path_to_be(Path::new("/a/.knarr/b-1")), Path::new("/a/.knarr/b-1"));
+        let mut other = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let process = Pid::from_raw(other.id().cast_signed()).unwrap();
+        let start = start_of(process).unwrap();
+        let of = |start| name_by(OsStr::new("a"), &Maker { home: home().unwrap(), process, start }, None);
+        assert!(is_of_running(&of(start)) && !is_of_running(&of(start - 1)) && !is_of_running(&hidden));
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert!(!is_of_running(&of(start)) && !is_of_running(OsStr::new("a")));
     }
 
     #[test]

@@ -15,7 +15,9 @@ mod write_behind;
 
 #[cfg(any(test, feature = "testing"))]
 pub use abandoned::abandoned_name;
-pub use abandoned::{exchange_name, is_temporary_name, kept_name, path_to_be, remove_abandoned, temporary_name};
+pub use abandoned::{
+    exchange_name, is_of_running, is_temporary_name, kept_name, path_to_be, remove_abandoned, temporary_name,
+};
 pub use access::take_access;
 pub use common::{is_common, is_common_beside};
 pub use in_place::InPlace;

@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::config::Output;
-use knarr_capture::{Datasets, Form, HandedOver, Shown};
+use knarr_capture::config::{FileRule, Output};
+use knarr_capture::{Datasets, Form, HandedOver, Shown, identity};
 use knarr_choose::plan::Plan;
 use knarr_codec::chain::ChainSpec;
 use knarr_flow::engine::{Engine, Progress, Silent};
@@ -17,6 +17,7 @@ use knarr_flow::settings::Settings;
 use knarr_flow::store::Source;
 use knarr_formats::classic::{self, ClassicSource};
 use knarr_formats::handed_over::HandedOverSource;
+use knarr_formats::zarr;
 use knarr_formats::{Clocks, Inputs, open_handed_over, open_hdf5_unlocked};
 use knarr_handover::{AheadChunks, Far, Gathered, Held};
 use knarr_link::{Link, link_to};
@@ -42,38 +43,46 @@ pub(crate) struct Deliver {
 
 impl Task for Deliver {
     const NAME: &'static str = "deliver";
-    type Answer = Repacked;
+    /// What was made, and whether that is a file in place of a Zarr store.
+    type Answer = (Repacked, bool);
 
-    fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<Repacked> {
+    fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<(Repacked, bool)> {
         let Self { directory, handed, found, earlier, command, when } = self;
         let source = source_of(&directory, &handed, &found, engine)?;
         let is_hdf5 = Datasets::read(&directory)?.is_some();
-        let HandedOver { target, rule, ranks, is_new, .. } = handed;
-        let output = rule.made_of(&target);
-        // What is not to be replaced in a bucket shows now, other things when the program creates the file.
-        let force = !(is_new && matches!(rule.compress.output(), Output::S3(_)));
+        let HandedOver { target, rule, ranks, is_new, .. } = &handed;
+        let output = rule.made_of(target);
         // The plan is saved when the program has ended.
-        let options = RepackOptions { force, command, when, save_plan: false };
+        let options = RepackOptions { force: true, command, when, save_plan: false };
+        // Other places are looked at when the program creates the file.
+        if let Some(url) = url_of(&output).filter(|_| *is_new)
+            && is_store(engine, url)?
+        {
+            return Err(Error::new(ErrorKind::Exists, "the program wants nothing replaced, and a store is there")
+                .hint("remove it, and have this one made by 'knarr run --recover'")
+                .at(url));
+        }
         let format = match rule.compress.output() {
             Output::Netcdf4 => OutputFormat::NetCdf4,
             // The format that the program chose.
             Output::Classic if is_hdf5 => OutputFormat::NetCdf4,
             Output::Classic => {
-                let header = directory.join(if ranks == 0 { Shown::CLASSIC } else { HandedOver::HEADER });
+                let header = directory.join(if *ranks == 0 { Shown::CLASSIC } else { HandedOver::HEADER });
                 OutputFormat::Classic(classic::version_of(&header)?)
             }
             Output::Zarr | Output::S3(_) => OutputFormat::Zarr,
         };
         let settings = Settings { earlier: earlier.map(Arc::new), as_whole: true, ..rule.settings()? };
-        let written = write_source(engine, source, (&output, format), &settings, &options, progress);
-        written.map_err(|error| match error.kind() {
-            ErrorKind::Exists if !force => {
-                Error::new(error.kind(), "the program wants nothing replaced, and a store is there")
-                    .hint("remove it, and have this one made by 'knarr run --recover'")
-                    .at(output.display().to_string())
+        match write_source(engine, source, (&output, format), &settings, &options, progress) {
+            // The program does not know of Zarr.
+            Err(error) if error.kind() == ErrorKind::Unsupported && format == OutputFormat::Zarr => {
+                let source = source_of(&directory, &handed, &found, engine)?;
+                let made = (target.as_path(), OutputFormat::NetCdf4);
+                let written = write_source(engine, source, made, &settings, &options, progress);
+                written.map(|made| (made, true)).map_err(|_| error)
             }
-            _ => error,
-        })
+            written => written.map(|made| (made, false)),
+        }
     }
 }
 
@@ -192,11 +201,15 @@ impl Delivery {
             let task = Deliver { directory, handed, found, earlier, command, when };
             let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
             match worker.ask(&task, self.effort, &self.cancel, &Silent) {
-                Ok(repacked) => {
+                Ok((repacked, is_file)) => {
                     self.handed.remove(&self.directory);
-                    let input = self.handed.target.clone();
-                    let output = self.handed.rule.made_of(&input);
-                    let input_bytes = self.handed.bytes;
+                    let (input, input_bytes) = (self.handed.target.clone(), self.handed.bytes);
+                    let output = if is_file { input.clone() } else { self.handed.rule.made_of(&input) };
+                    // Readers would find old values in the file that the program has replaced.
+                    let replaced = self.handed.replaced.filter(|_| output != input);
+                    if replaced.is_some() && replaced == identity(&input) {
+                        let _ = std::fs::remove_file(&input);
+                    }
                     return Outcome::Packed(Box::new(Repacked { input, output, input_bytes, ..repacked }));
                 }
                 Err(Failure::Died(error)) => died = Some(error),
@@ -207,9 +220,31 @@ impl Delivery {
     }
 
     fn failed(&self, error: Error) -> Outcome {
+        let in_bucket = matches!(self.handed.rule.compress.output(), Output::S3(_));
+        let error = if in_bucket && error.kind() == ErrorKind::Interrupted {
+            let what = "interrupted; an older store in the bucket may be gone, and what was handed over is kept";
+            Error::new(ErrorKind::Interrupted, what)
+        } else {
+            error
+        };
         // Whoever waits for the file waits no longer.
         // One that was set aside before has that name already.
         let _ = HandedOver::set_aside(&self.directory);
         Outcome::Undelivered(error, self.directory.clone())
     }
+}
+
+/// True if a store is there.
+///
+/// # Errors
+/// Why that is not known.
+pub(super) fn is_store(engine: &Engine, url: &str) -> Result<bool> {
+    let network = engine.network.as_ref().ok_or_else(|| Error::internal("a run without a network"))?;
+    network.read(url).and_then(|store| zarr::is_store(store.as_ref())).map_err(|error| error.at_once(url))
+}
+
+/// Says that a file has not become what its rule wants.
+pub(super) fn made_instead(rule: &FileRule, made: &Repacked) -> Option<String> {
+    let wanted = rule.made_of(&made.input);
+    (wanted != made.output).then(|| format!("Zarr cannot hold it: {} was not made", wanted.display()))
 }

@@ -30,6 +30,9 @@ impl Drained {
     /// Where the files of `directory` lie now: on the disk, synced, or where they were if they find no room there.
     pub(super) fn take(&self, directory: &Path) -> PathBuf {
         let to = directory.file_name().map(|name| self.path().join(name)).unwrap_or_default();
+        if to == directory {
+            return to;
+        }
         match copy(directory, &to) {
             Ok(()) => {
                 // What the links in it lead to is on the disk already, and stays.

@@ -26,6 +26,7 @@ mod nodes;
 mod offering;
 mod options;
 mod outcome;
+mod outputs;
 mod pack;
 mod prepare;
 mod program;

@@ -67,10 +67,30 @@ pub struct Done {
 pub(super) struct Files(Vec<Done>);
 
 impl Files {
-    /// Notes an outcome, in place of an earlier one of the same file.
+    /// Notes an outcome, in place of an earlier one of the same file. What was not delivered is told in any case: it lies in the spool.
     pub(super) fn add(&mut self, path: PathBuf, outcome: Outcome, note: String) {
-        self.0.retain(|other| other.path != path);
+        let is_kept = |other: &Done| matches!(other.outcome, Outcome::Undelivered(..));
+        self.0.retain(|other| other.path != path || is_kept(other));
+        if matches!(outcome, Outcome::Left(_)) && self.0.iter().any(|other| other.path == path) {
+            return;
+        }
         self.0.push(Done { path, outcome, note, flown: Vec::new() });
+    }
+
+    /// How many could not be delivered.
+    pub(super) fn undelivered(&self) -> usize {
+        self.0.iter().filter(|done| matches!(done.outcome, Outcome::Undelivered(..))).count()
+    }
+
+    /// Takes out what could not be delivered, where `which` says so of the reason and the directory. Returns the directories.
+    pub(super) fn take_undelivered(&mut self, which: impl Fn(&Error, &Path) -> bool) -> Vec<PathBuf> {
+        let taken =
+            self.0.extract_if(.., |done| matches!(&done.outcome, Outcome::Undelivered(error, at) if which(error, at)));
+        let directory = |done: Done| match done.outcome {
+            Outcome::Undelivered(_, directory) => Some(directory),
+            _ => None,
+        };
+        taken.filter_map(directory).collect()
     }
 
     /// What could not be delivered lies elsewhere now.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::config::{Config, Output, Route};
+use knarr_capture::config::{Config, FileRule, Output, Route};
 use knarr_capture::meeting::{Address, Component, Launcher};
 use knarr_capture::{HandedOver, Snapshot};
 use knarr_flow::engine::Engine;
@@ -70,8 +70,7 @@ pub(super) struct Begun {
 /// # Errors
 /// Of what is not in order.
 pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>, first: Option<First>) -> Result<Begun> {
-    let mut config = Config::read(&options.config)
-        .map_err(|error| error.hint("write the file, or name another with --config; docs/run.md has an example"))?;
+    let mut config = read(&options.config)?;
     if config.file.iter().any(|rule| rule.route == Route::Checkpoint) {
         ranks::refuse_many(|name| std::env::var(name).ok())?;
     }
@@ -86,18 +85,12 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>, first: Option
     let asked = written::asked(&config, &engine.codecs);
     prescriptions.extend(asked.map_err(|error| error.at(options.config.display().to_string()))?);
     let kept = restart_files(&options, &config, &*notices)?;
-    let here = std::env::current_dir().map_err(|error| Error::read(Path::new("."), &error))?;
-    for rule in &mut config.file {
-        rule.pattern = rule.pattern.below(&here);
-    }
-    let beside = std::path::absolute(&options.config).map_err(|error| Error::read(&options.config, &error))?;
-    let beside = beside.parent().unwrap_or(Path::new("/")).to_owned();
+    let beside = locate(&mut config, &options.config)?;
     // Nobody is together with a launcher that is alone.
     let run = first.as_ref().map_or_else(|| Secret::new().map(|secret| secret.token()), |first| Ok(first.run()))?;
     let who = Launcher { run, node: first::name() };
-    let top = std::fs::canonicalize(&beside).unwrap_or_else(|_| beside.clone());
-    config.file.iter_mut().for_each(|rule| rule.directory.clone_from(&top));
-    check_buckets(&config, &engine).map_err(|error| error.at(options.config.display().to_string()))?;
+    check_buckets(&config, options.component.as_deref(), &engine)
+        .map_err(|error| error.at(options.config.display().to_string()))?;
     let components = components::enter(&mut config, options.component.as_deref(), &beside, &who)
         .map_err(|error| error.at(options.config.display().to_string()))?;
     let filters = written::filters(&engine.codecs);
@@ -176,9 +169,39 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>, first: Option
     Ok(begun)
 }
 
+fn read(config: &Path) -> Result<Config> {
+    Config::read(config)
+        .map_err(|error| error.hint("write the file, or name another with --config; docs/run.md has an example"))
+}
+
+/// Says in the rules of a configuration file from where names count. Returns the directory that it lies in.
+fn locate(config: &mut Config, path: &Path) -> Result<PathBuf> {
+    let here = std::env::current_dir().map_err(|error| Error::read(Path::new("."), &error))?;
+    let beside = std::path::absolute(path).map_err(|error| Error::read(path, &error))?;
+    let beside = beside.parent().unwrap_or(Path::new("/")).to_owned();
+    let top = std::fs::canonicalize(&beside).unwrap_or_else(|_| beside.clone());
+    for rule in &mut config.file {
+        rule.pattern = rule.pattern.below(&here);
+        rule.directory.clone_from(&top);
+    }
+    Ok(beside)
+}
+
+/// The rules of a configuration file, for files that an earlier run has written.
+///
+/// # Errors
+/// `NotFound` or `Read`; `Config`.
+pub(super) fn rules_of(path: &Path) -> Result<Config> {
+    let mut config = read(path)?;
+    locate(&mut config, path).map(|_| config)
+}
+
 /// Refuses buckets that cannot be reached: programs should learn of it before their work, not after it.
-fn check_buckets(config: &Config, engine: &Engine) -> Result<()> {
-    let urls = config.file.iter().filter_map(|rule| match rule.compress.output() {
+fn check_buckets(config: &Config, component: Option<&str>, engine: &Engine) -> Result<()> {
+    // Of a file that another component writes, it makes nothing.
+    let is_own =
+        |rule: &&FileRule| rule.route != Route::Transfer || component.is_none_or(|own| rule.transfer.from() == own);
+    let urls = config.file.iter().filter(is_own).filter_map(|rule| match rule.compress.output() {
         Output::S3(url) => Some(url.as_str()),
         _ => None,
     });

@@ -9,30 +9,43 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::{HandedOver, NodePart};
 use knarr_flow::engine::Engine;
 use knarr_flow::network::url_of;
-use knarr_formats::zarr;
 
-use super::deliver::Delivery;
+use super::deliver::{Delivery, is_store, made_instead};
 use super::outcome::{Done, Files, Outcome};
+use super::outputs::Outputs;
+use super::prepare::rules_of;
 use super::spool;
 use crate::means::Means;
 use crate::processes::{Identity, writer};
 use crate::worker::{Effort, Worker};
 
 /// Makes the files that were handed over and not delivered, in the spool `directory` or in the spools in it. Files that were
-/// not closed hold what was put into them. Nothing is made that a program still writes, or that would replace a newer file. The command as typed, and the day, are noted in the files.
+/// not closed hold what was put into them. If the configuration `rules` has a rule for a file, that counts. Nothing is made that a program still writes, or that would replace a newer file. The command as typed, and the day, are noted in the files.
 ///
 /// # Errors
 /// `Usage` if there is nothing, or a run that goes on delivers it; those of the engine. What becomes of each file is a result.
-pub fn recover(means: &Means, directory: &Path, (command, when): (&str, &str)) -> Result<Vec<Done>> {
+pub fn recover(
+    means: &Means,
+    directory: &Path,
+    rules: Option<&Path>,
+    (command, when): (&str, &str),
+) -> Result<Vec<Done>> {
+    let rules = rules.map(rules_of).transpose()?;
     let engine = means.engine()?;
     let worker = Arc::new(Mutex::new(Worker::new(means.clone())));
     let mut files = Files::default();
     let mut spools = spool::recoverable(directory)?;
-    let all: Vec<_> = spools.iter().flat_map(|spool| HandedOver::to_be_made(spool)).collect();
-    let mut tried = BTreeSet::new();
+    let mut all: Vec<_> = spools.iter().flat_map(|spool| HandedOver::to_be_made(spool)).collect();
+    // The newest of several of one name stays.
+    all.sort_by_key(|(directory, _)| HandedOver::since(directory));
+    let (mut tried, mut outputs) = (BTreeSet::new(), Outputs::default());
     for (directory, handed) in all {
         let (directory, handed) = match handed {
-            Ok(handed) => with_maker(directory, handed, &spools),
+            Ok(handed) => {
+                let (directory, handed) = with_maker(directory, handed, &spools);
+                let rule = rules.as_ref().and_then(|rules| rules.rule_for(&handed.target)).cloned();
+                (directory, HandedOver { rule: rule.unwrap_or(handed.rule), ..handed })
+            }
             Err(error) => {
                 files.add(directory.clone(), Outcome::Undelivered(error, directory), String::new());
                 continue;
@@ -44,7 +57,11 @@ pub fn recover(means: &Means, directory: &Path, (command, when): (&str, &str)) -
         }
         let target = handed.target.clone();
         let (found, _) = parts(&handed, &spools);
-        let outcome = match refused(&engine, &directory, &handed, &spools) {
+        let refused = match outputs.take(&handed) {
+            Ok(had_it) => refused(&engine, (&directory, &handed), &spools, had_it),
+            Err(error) => Some(error),
+        };
+        let outcome = match refused {
             Some(error) => Outcome::Undelivered(error, directory.clone()),
             None => {
                 let job = Delivery {
@@ -65,7 +82,11 @@ pub fn recover(means: &Means, directory: &Path, (command, when): (&str, &str)) -
             found.values().for_each(|part| handed.remove(part));
             spools.extend(found.values().chain([&directory]).filter_map(|part| Some(part.parent()?.to_owned())));
         }
-        files.add(target, outcome, String::new());
+        let note = match &outcome {
+            Outcome::Packed(made) => made_instead(&handed.rule, made).unwrap_or_default(),
+            _ => String::new(),
+        };
+        files.add(target, outcome, note);
     }
     for spool in spools.iter().filter(|spool| HandedOver::to_be_made(spool).is_empty()) {
         // It is found and tried again next time.
@@ -102,8 +123,13 @@ fn parts<'h>(handed: &'h HandedOver, spools: &[PathBuf]) -> (BTreeMap<usize, Pat
 }
 
 /// Why nothing is made of what lies in `directory`: parts of other nodes are missing, a program still writes it, or what has
-/// its name is newer.
-fn refused(engine: &Engine, directory: &Path, handed: &HandedOver, spools: &[PathBuf]) -> Option<Error> {
+/// its name is newer. That is not so if it is an earlier one of the same name, which was made just now.
+fn refused(
+    engine: &Engine,
+    (directory, handed): (&Path, &HandedOver),
+    spools: &[PathBuf],
+    had_it: bool,
+) -> Option<Error> {
     let (found, missing) = parts(handed, spools);
     let missing = if handed.part == 0 { missing.first().copied() } else { handed.maker() };
     if let Some(part) = missing {
@@ -130,6 +156,9 @@ fn refused(engine: &Engine, directory: &Path, handed: &HandedOver, spools: &[Pat
         return Some(Error::usage(what).hint("wait until the program has ended"));
     }
     let time = |path: &Path| std::fs::metadata(path).and_then(|found| found.modified()).ok();
+    if had_it {
+        return None;
+    }
     let output = handed.rule.made_of(&handed.target);
     if let Some(url) = url_of(&output) {
         return in_bucket(engine, url, directory);
@@ -144,14 +173,13 @@ fn refused(engine: &Engine, directory: &Path, handed: &HandedOver, spools: &[Pat
 
 /// The same for a store in a bucket: of one that is there nobody knows whether it is newer.
 fn in_bucket(engine: &Engine, url: &str, directory: &Path) -> Option<Error> {
-    let network = engine.network.as_ref()?;
-    match network.read(url).and_then(|store| zarr::is_store(store.as_ref())) {
+    match is_store(engine, url) {
         Ok(false) => None,
         Ok(true) => Some(
             Error::new(ErrorKind::Exists, "a store is there, which may be newer than what was handed over")
                 .hint(format!("remove it to have the other one made, or remove {}", directory.display()))
                 .at(url),
         ),
-        Err(error) => Some(error.at_once(url)),
+        Err(error) => Some(error),
     }
 }

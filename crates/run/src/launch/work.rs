@@ -1,6 +1,8 @@
 //! The main loop of a run: hears what the program does, has closed files packed one after the other, and ends when the
 //! program has ended and its files are done.
 
+mod undelivered;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -19,12 +21,13 @@ use knarr_link::Peer;
 
 use super::ahead::AheadWork;
 use super::checkpoint::{self, Watches};
-use super::deliver::{Delivery, Show};
+use super::deliver::{Delivery, Show, made_instead};
 use super::drain::Drained;
 use super::ledger::{Due, Ledger};
 use super::news::{ENDED, News, listen, spawn};
 use super::nodes::{Fate, tell_end};
 use super::outcome::{Files, Outcome};
+use super::outputs::Outputs;
 use super::pack::Job;
 use super::prepare::Begun;
 use super::program::{self, GRACE};
@@ -109,6 +112,9 @@ struct Work<'a> {
     learnt: Vec<Prescription>,
     /// What was chosen for the last file of each rule that was handed over.
     chosen: BTreeMap<usize, Arc<Plan>>,
+    outputs: Outputs,
+    /// What was not delivered was tried again.
+    has_tried_again: bool,
     /// How many files of each rule were compressed as they were written.
     written: BTreeMap<usize, u64>,
     /// Files whose packing was tried, and the process that did it died.
@@ -154,6 +160,8 @@ impl<'a> Work<'a> {
             files: Files::default(),
             learnt: Vec::new(),
             chosen: BTreeMap::new(),
+            outputs: Outputs::default(),
+            has_tried_again: false,
             written: BTreeMap::new(),
             died: BTreeMap::new(),
             shown: VecDeque::new(),
@@ -231,6 +239,7 @@ impl<'a> Work<'a> {
                 last_look = Instant::now();
             }
             self.handed_over.extend(self.transfers.settle());
+            self.try_again();
             self.begin_next();
             self.share_cores();
             if let Some((status, since)) = self.ended
@@ -407,6 +416,10 @@ impl<'a> Work<'a> {
         };
         let cancel = Arc::new(AtomicBool::new(false));
         let (path, target) = (handed.target.clone(), handed.target.clone());
+        if let Err(error) = self.outputs.take(&handed) {
+            let _ = HandedOver::set_aside(&directory);
+            return self.done(path, Outcome::Undelivered(error, directory));
+        }
         self.blocked.insert(path.clone(), handed.blocked_s);
         if !handed.parts.is_empty() {
             self.begun.nodes.begin(&handed);
@@ -430,34 +443,6 @@ impl<'a> Work<'a> {
         match started {
             Ok(()) => self.under_way = Some(UnderWay { path, cancel, after_end: ended, is_awaited: false }),
             Err(error) => self.done(path, Outcome::Failed(error)),
-        }
-    }
-
-    /// Moves what waits for its delivery, and what was not closed, out of memory. What other components read stays.
-    fn drain(&mut self) {
-        let Some(spool) = &self.begun.spool else { return };
-        let under_way = self.under_way.as_ref().map(|under_way| &under_way.path);
-        let left = HandedOver::left(spool.path()).into_iter();
-        let waiting: Vec<PathBuf> = left
-            .filter(|(_, handed)| {
-                handed.as_ref().is_ok_and(|handed| Some(&handed.target) != under_way && handed.session == 0)
-            })
-            .map(|(directory, _)| directory)
-            .collect();
-        if waiting.is_empty() {
-            return;
-        }
-        if self.drained.is_none() {
-            self.drained = Drained::create(self.begun.scratch.path()).ok();
-        }
-        let Some(drained) = &self.drained else { return };
-        self.begun.nodes.add(drained.path());
-        for from in waiting {
-            let to = drained.take(&from);
-            for directory in self.handed_over.iter_mut().filter(|directory| **directory == from) {
-                to.clone_into(directory);
-            }
-            self.files.moved(&from, &to);
         }
     }
 
@@ -500,13 +485,24 @@ impl<'a> Work<'a> {
         let note = match (&outcome, self.died.remove(&path)) {
             (Outcome::Packed(_), Some(earlier)) => format!("at the second attempt: {}", earlier.message()),
             (Outcome::Written(..), _) => self.ledger.datasets(&name),
-            (Outcome::Packed(_), None) => match self.blocked.get(&path) {
-                Some(blocked) => format!("handed over: the program waited {blocked:.2} s"),
+            (Outcome::Packed(made), None) => match self.blocked.get(&path) {
+                Some(blocked) => {
+                    let rule = self.begun.snapshot.rule_for(&path).map(|(_, rule)| rule);
+                    let instead = rule.and_then(|rule| made_instead(rule, made)).map(|why| format!("; {why}"));
+                    format!("handed over: the program waited {blocked:.2} s{}", instead.unwrap_or_default())
+                }
                 None => String::new(),
             },
             _ => String::new(),
         };
+        let undelivered = match &outcome {
+            Outcome::Undelivered(error, directory) => Some((error.clone(), directory.clone())),
+            _ => None,
+        };
         self.files.add(name, outcome, note);
+        if let Some((error, directory)) = undelivered {
+            self.keep(&directory, &error);
+        }
     }
 
     /// Lets the program's next files have what was learnt.
