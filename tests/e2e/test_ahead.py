@@ -16,7 +16,7 @@ import test_pnetcdf as pnetcdf
 from conftest import unmount
 from running import Runner
 from test_parallel_hdf5 import hdf5, was_handed_over  # noqa: F401  fixtures
-from test_pnetcdf import RANKS, SHARED_MEMORY, blocks, no_spools_stay, spools  # noqa: F401  fixtures
+from test_pnetcdf import RANKS, SHARED_MEMORY, no_spools_stay, spools  # noqa: F401  a fixture
 
 STEPS, ROWS = 6, 256
 RULE = '[[file]]\npattern = "hist.*"\n'
@@ -73,7 +73,7 @@ def test_the_file_is_the_same_and_was_encoded_before(run, request, kind, output)
     assert [file for file in found if found[file] != plainly[file]] == []
 
 
-def test_a_launcher_that_is_killed_leaves_what_was_encoded_to_the_next(run, knarr, blocks, tmp_path):  # noqa: F811
+def test_a_launcher_that_is_killed_leaves_what_was_encoded_to_the_next(run, knarr, blocks, tmp_path):
     launcher = begun(run, blocks, "hist.nc", RULE)
     launcher.send_signal(signal.SIGKILL)
     launcher.wait()
@@ -93,7 +93,7 @@ def test_a_launcher_that_is_killed_leaves_what_was_encoded_to_the_next(run, knar
         shutil.rmtree(rest)
 
 
-def test_a_disk_that_is_full_before_all_is_encoded(run, knarr, blocks, tmp_path):  # noqa: F811
+def test_a_disk_that_is_full_before_all_is_encoded(run, knarr, blocks, tmp_path):
     """Chunks take no more of a disk than they leave. The others are encoded when the file is closed."""
     if os.geteuid() != 0 or shutil.which("mount") is None:
         pytest.skip("mounting a small file system needs root")

@@ -10,7 +10,7 @@ import pytest
 
 from conftest import may_mount, unmount
 from running import MPIRUN
-from test_pnetcdf import RANKS, blocks, no_spools_stay, spools, written  # noqa: F401  fixtures
+from test_pnetcdf import RANKS, RULE, no_spools_stay, spools, written  # noqa: F401  a fixture
 
 STEPS, ROWS = 16, 512
 """36 MiB, of which two of each rank are in memory."""
@@ -18,7 +18,7 @@ LITTLE = ("--max-mem", "32M")
 
 
 @pytest.fixture(scope="module")
-def plain(blocks: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: F811
+def plain(blocks: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What PnetCDF writes by itself."""
     folder = tmp_path_factory.mktemp("plain")
     subprocess.run([*MPIRUN, str(RANKS), blocks, "plain.nc", str(STEPS), str(ROWS)], cwd=folder, check=True)
@@ -36,7 +36,7 @@ def full(run) -> Iterator[Path]:
     unmount(run.scratch)
 
 
-def test_a_file_larger_than_its_memory(run, knarr, blocks, plain):  # noqa: F811
+def test_a_file_larger_than_its_memory(run, knarr, blocks, plain):
     ran = written(run, blocks, "hist.nc", STEPS, ROWS, options=LITTLE)
     knarr("verify", plain, run.folder / "hist.nc")
     taken = ran.result["spool"]
@@ -44,7 +44,7 @@ def test_a_file_larger_than_its_memory(run, knarr, blocks, plain):  # noqa: F811
     assert not list(run.scratch.glob("knarr-spool-*")) and not spools()
 
 
-def test_a_disk_without_room_has_some_for_values_that_are_packed(run, knarr, blocks, plain, full):  # noqa: F811
+def test_a_disk_without_room_has_some_for_values_that_are_packed(run, knarr, blocks, plain, full):
     ran = written(run, blocks, "hist.nc", STEPS, ROWS, options=LITTLE)
     knarr("verify", plain, run.folder / "hist.nc")
     taken = ran.result["spool"]
@@ -52,7 +52,7 @@ def test_a_disk_without_room_has_some_for_values_that_are_packed(run, knarr, blo
     assert not list(full.glob("knarr-spool-*")) and not spools()
 
 
-def test_what_was_packed_is_there_when_a_rank_is_killed(run, knarr, blocks, plain, full):  # noqa: F811
+def test_what_was_packed_is_there_when_a_rank_is_killed(run, knarr, blocks, plain, full):
     ran = written(run, blocks, "hist.nc", STEPS, ROWS, "kill", options=LITTLE, ok=False)
     assert ran.code != 0 and not (run.folder / "hist.nc").exists()
     (spool,) = spools()
@@ -60,3 +60,21 @@ def test_what_was_packed_is_there_when_a_rank_is_killed(run, knarr, blocks, plai
     knarr("run", "--recover", spool)
     knarr("verify", plain, run.folder / "hist.nc")
     assert not spools()
+
+
+def test_files_that_find_no_room_do_not_fill_the_memory(run, blocks):
+    """What was not delivered stays in memory up to a limit. Then the library writes, and says what is wrong."""
+    if not may_mount():
+        pytest.skip("mounting a small file system needs root")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100k", "tmpfs", run.folder], check=True)
+    try:
+        each = " ".join(f"hist{number}.nc" for number in range(8))
+        loop = f"for name in {each}; do {' '.join(map(str, MPIRUN))} {RANKS} {blocks} $name 4 256 > /dev/null; done"
+        ran = run("sh", "-c", loop, config=RULE, options=("--max-mem", "16M"), ok=False)
+        kept = [file for file in ran.result["failed"] if "hist" in file["output"]]
+        assert ran.code != 0 and 1 <= len(kept) < 8, ran.result
+        assert "take the memory that is for its own" in ran.err and ran.result["spool"]["memory_bytes"] <= 12 << 20
+        (spool,) = spools()
+        assert len(list(spool.glob("*/set-aside.json"))) == len(kept)
+    finally:
+        unmount(run.folder)

@@ -176,6 +176,12 @@ impl HandedOver {
         self.own_part().map_or(self.bytes, |part| self.bytes / self.ranks.max(1) as u64 * part.ranks.len() as u64)
     }
 
+    /// Bytes of the values in a spool that could not be delivered.
+    pub fn bytes_set_aside(spool: &Path) -> u64 {
+        let set_aside = Self::all(spool, &[Self::SET_ASIDE]).into_iter().filter_map(|(_, handed)| handed.ok());
+        set_aside.map(|handed| handed.bytes_here()).sum()
+    }
+
     /// True if a file may have to be made of it.
     pub fn may_be_kept(&self) -> bool {
         self.rule.route != Route::Transfer || self.rule.transfer.keep() != Keep::No

@@ -225,6 +225,8 @@ fn begun(wanted: &Wanted, comm: &dyn Comm, homes: &Homes, is_new: bool) -> Resul
     {
         // The library says what is wrong; or nobody would take the values.
         Begun::Passed(None)
+    } else if !is_transfer && HandedOver::bytes_set_aside(&wanted.spool.directory) > wanted.spool.most / 2 {
+        Begun::Passed(Some("values that could not be delivered take the memory that is for its own".to_owned()))
     } else if let Output::S3(_) = wanted.rule.compress.output()
         && target.as_os_str().as_bytes().iter().any(u8::is_ascii_control)
     {

@@ -118,7 +118,7 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>, first: Option
     for spool in [Path::new(SHARED_MEMORY), scratch.path()].into_iter().flat_map(spool::abandoned) {
         let left = HandedOver::to_be_made(&spool).len();
         notices.warn(&format!(
-            "{left} files that a program has handed over were not delivered when their run was killed\n  hint: 'knarr run \
+            "{left} files that a program has handed over were not delivered by their run\n  hint: 'knarr run \
              --recover {}' finishes them",
             spool.display()
         ));
