@@ -58,11 +58,14 @@ class Sets:
 
 def test_kills_leave_the_last_set_restorable(knarr, tmp_path):
     sets = Sets(knarr, tmp_path)
-    begin = time.monotonic()
-    wanted = {sets.sets / "0": sets.write()}
-    assert sets.start(sets.sets / "0").wait() == 0
-    usual = time.monotonic() - begin
-    kills = 0
+    wanted, times, kills = {}, [], 0
+    for _ in range(3):
+        wanted[sets.sets / "0"] = sets.write()
+        begin = time.monotonic()
+        assert sets.start(sets.sets / "0").wait() == 0
+        times.append(time.monotonic() - begin)
+    # Of a moment when the machine is busy with other things most kills would come too late.
+    usual = min(times)
     while kills < KILLS:
         new = sets.write()
         target = sets.sets / str(sets.random.randrange(3))

@@ -43,20 +43,26 @@ impl Server {
             .unwrap();
         let mut server = Self { process, endpoint: format!("http://127.0.0.1:{port}") };
         let begin = Instant::now();
-        let mut socket = loop {
-            match TcpStream::connect(("127.0.0.1", port)) {
-                Ok(socket) => break socket,
-                Err(_) => {
+        // It may take a connection before it answers any.
+        let ask = || -> std::io::Result<String> {
+            let mut socket = TcpStream::connect(("127.0.0.1", port))?;
+            write!(
+                socket,
+                "PUT /{BUCKET} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            )?;
+            let mut answer = String::new();
+            socket.read_to_string(&mut answer).map(|_| answer)
+        };
+        let answer = loop {
+            match ask() {
+                Ok(answer) => break answer,
+                Err(error) => {
                     assert!(server.process.try_wait().unwrap().is_none(), "moto ended: is it installed?");
-                    assert!(begin.elapsed() < PATIENCE, "moto does not answer");
+                    assert!(begin.elapsed() < PATIENCE, "moto does not answer: {error}");
                     std::thread::sleep(Duration::from_millis(50));
                 }
             }
         };
-        write!(socket, "PUT /{BUCKET} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-            .unwrap();
-        let mut answer = String::new();
-        socket.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         server
     }
