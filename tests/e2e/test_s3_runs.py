@@ -287,3 +287,26 @@ def test_parallel_netcdf_writes_to_a_bucket(run, s3, bucket, tmp_path):
     expected = test_parallel_hdf5.plain(tmp_path, program, "hist.nc")
     run(*ranks(program, "hist.nc", STEPS, ROWS), config=rule(bucket))
     s3("verify", expected, bucket.url("runs/1/work/hist.zarr"), "--values-only")
+
+
+def test_older_values_do_not_come_back_when_they_are_tried_again(run, s3, bucket, blocks, plain, proxy):
+    """The first of two files of a name is not taken, the second is."""
+    chunks: list[str] = []
+
+    def first_is_busy(one: Request) -> tuple[int, bytes] | None:
+        if not is_chunk(one) or (run.folder / "second").exists():
+            return None
+        chunks.append(one.key)
+        return busy(one)
+
+    proxy.answer = first_is_busy
+    # PnetCDF waits until the first is set aside.
+    commands = one_after_the_other(
+        ranks(blocks, "hist.nc", 1, ROWS),
+        ["sh", "-c", "while ! ls ../.knarr/knarr-spool-*/*/set-aside.json; do sleep 0.1; done; touch second"],
+        ranks(blocks, "hist.nc", STEPS, ROWS),
+    )
+    ran = run(*commands, config=rule(bucket), ok=False, env=FEW)
+    assert ran.code == 4 and chunks
+    s3("verify", plain, bucket.url("runs/1/work/hist.zarr"))
+    assert len(kept(run)) == 1

@@ -1,6 +1,6 @@
 //! What became of files and time steps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, Result};
@@ -82,15 +82,23 @@ impl Files {
         self.0.iter().filter(|done| matches!(done.outcome, Outcome::Undelivered(..))).count()
     }
 
-    /// Takes out what could not be delivered, where `which` says so of the reason and the directory. Returns the directories.
+    /// Takes out what could not be delivered, where `which` says so of the reason and the directory. Returns the directories. Older
+    /// values of a file that has been delivered since are left where they are.
     pub(super) fn take_undelivered(&mut self, which: impl Fn(&Error, &Path) -> bool) -> Vec<PathBuf> {
-        let taken =
-            self.0.extract_if(.., |done| matches!(&done.outcome, Outcome::Undelivered(error, at) if which(error, at)));
-        let directory = |done: Done| match done.outcome {
-            Outcome::Undelivered(_, directory) => Some(directory),
-            _ => None,
-        };
-        taken.filter_map(directory).collect()
+        let (mut taken, mut newer) = (Vec::new(), BTreeSet::new());
+        for done in std::mem::take(&mut self.0).into_iter().rev() {
+            match &done.outcome {
+                Outcome::Packed(made) => drop(newer.insert(made.input.clone())),
+                Outcome::Undelivered(error, directory) if !newer.contains(&done.path) && which(error, directory) => {
+                    taken.push(directory.clone());
+                    continue;
+                }
+                _ => {}
+            }
+            self.0.push(done);
+        }
+        self.0.reverse();
+        taken
     }
 
     /// What could not be delivered lies elsewhere now.

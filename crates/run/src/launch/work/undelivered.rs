@@ -69,14 +69,11 @@ impl Work<'_> {
         let is_worth_it = |error: &Error, directory: &Path| {
             // Other nodes have ended.
             let is_here = |handed: &HandedOver| is_for_bucket(handed) && handed.parts.is_empty();
-            may_pass(error) && HandedOver::left_in(directory).is_some_and(|handed| is_here(&handed))
+            let is_one = may_pass(error) && HandedOver::left_in(directory).is_some_and(|handed| is_here(&handed));
+            is_one && HandedOver::hand_over_again(directory).is_ok()
         };
         let mut again = self.files.take_undelivered(is_worth_it);
         again.sort_by_key(|directory| HandedOver::since(directory));
-        for directory in &again {
-            // One that is still set aside fails as one that is not handed over.
-            let _ = HandedOver::hand_over_again(directory);
-        }
         self.handed_over.extend(again);
     }
 }
