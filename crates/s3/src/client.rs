@@ -15,10 +15,10 @@ use crate::address::{Address, Server};
 use crate::runtime::Blocking;
 use crate::told::told;
 
-/// Times that a request is sent, unless `AWS_MAX_ATTEMPTS` says otherwise. The pauses between them grow: half a minute in all.
+/// Times that a request is sent, unless `AWS_MAX_ATTEMPTS` says otherwise. The pauses between them grow: a quarter of a minute in all.
 const ATTEMPTS: usize = 9;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 /// Time after which a request is sent no more.
 const PATIENCE: Duration = Duration::from_secs(180);
 /// Time that a request may take, unless `AWS_TIMEOUT` says otherwise: enough for a part of an object on a slow line.
@@ -92,7 +92,7 @@ impl From<Refused> for Error {
 fn retry(variables: &Variables) -> RetryConfig {
     let attempts = variables.get("AWS_MAX_ATTEMPTS").and_then(|text| text.parse().ok()).unwrap_or(ATTEMPTS);
     // Each pause is between the first one and `base` times the one before.
-    let backoff = BackoffConfig { init_backoff: FIRST_PAUSE, max_backoff: LONGEST_PAUSE, base: 6.0 };
+    let backoff = BackoffConfig { init_backoff: FIRST_PAUSE, max_backoff: LONGEST_PAUSE, base: 4.0 };
     RetryConfig { max_retries: attempts.max(1) - 1, retry_timeout: PATIENCE, backoff }
 }
 
