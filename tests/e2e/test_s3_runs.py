@@ -22,6 +22,8 @@ from running import Runner
 from test_pnetcdf import RULE, no_spools_stay, ranks, spools
 
 STEPS, ROWS = 3, 64
+PLACE = "runs/1/work"
+"""Where stores of the folder of a run are in the bucket."""
 MARK = ".knarr-unfinished"
 # Attempts of a request in tests where it fails for good.
 FEW = {"AWS_MAX_ATTEMPTS": "2"}
@@ -48,7 +50,7 @@ def test_files_become_stores_that_keep_their_places(run, s3, bucket, blocks, pla
     for folder in ("a", "b"):
         (run.folder / folder).mkdir()
         ran = run(*ranks(blocks, f"{folder}/hist.nc", STEPS, ROWS), config=rule(bucket))
-        url = bucket.url(f"runs/1/work/{folder}/hist.zarr")
+        url = bucket.url(f"{PLACE}/{folder}/hist.zarr")
         (told,) = ran.result["files"]
         assert told["outcome"] == "packed" and told["output"] == url and "handed over" in told["note"]
         s3("verify", plain, url)
@@ -108,7 +110,7 @@ def test_a_file_that_was_there_does_not_hide_the_store(run, s3, bucket, blocks, 
 
 
 def test_what_is_there_is_opened_changed_and_replaced(run, s3, bucket, blocks, plain):
-    url = bucket.url("runs/1/work/hist.zarr")
+    url = bucket.url(f"{PLACE}/hist.zarr")
     run(*ranks(blocks, "hist.nc", STEPS, ROWS), config=rule(bucket))
     ran = run(*ranks(blocks, "hist.nc", STEPS, ROWS, "value"), config=rule(bucket))
     assert "value 282" in ran.out
@@ -126,7 +128,7 @@ def test_a_file_that_is_not_there_is_the_library_s_error(run, bucket, blocks):
 
 def test_a_store_that_may_not_be_replaced_stays(run, s3, bucket, blocks, plain):
     """NC_NOCLOBBER: PnetCDF cannot see the store, so delivering tells, and the values stay."""
-    url = bucket.url("runs/1/work/hist.zarr")
+    url = bucket.url(f"{PLACE}/hist.zarr")
     run(*ranks(blocks, "hist.nc", STEPS, ROWS, "new"), config=rule(bucket))
     s3("verify", plain, url)
     before = bucket.keys()
@@ -168,13 +170,13 @@ def test_what_a_failing_server_does_not_take_is_kept(run, s3, bucket, blocks, pl
         *one_after_the_other(ranks(blocks, "hist.nc", STEPS, ROWS), opens), config=rule(bucket), ok=False, env=FEW
     )
     told = " ".join(ran.err.split())
-    assert ran.code != 0 and "503" in told and bucket.url("runs/1/work/hist.zarr") in told
+    assert ran.code != 0 and "503" in told and bucket.url(f"{PLACE}/hist.zarr") in told
     assert "tried again when the program has ended" in told and "knarr run --recover" in told
     assert not bucket.keys() and not bucket.uploads()
     (spool,) = kept(run)
     proxy.answer = lambda one: None
     s3("run", "--recover", spool)
-    s3("verify", plain, bucket.url("runs/1/work/hist.zarr"))
+    s3("verify", plain, bucket.url(f"{PLACE}/hist.zarr"))
     assert not kept(run)
 
 
@@ -182,7 +184,7 @@ def test_what_a_server_did_not_take_is_tried_again(run, s3, bucket, blocks, plai
     proxy.answer = lambda one: busy(one) if one.number < 2 else None
     ran = run(*ranks(blocks, "hist.nc", STEPS, ROWS), config=rule(bucket), env=FEW)
     assert ran.file("hist.zarr")["outcome"] == "packed"
-    s3("verify", plain, bucket.url("runs/1/work/hist.zarr"))
+    s3("verify", plain, bucket.url(f"{PLACE}/hist.zarr"))
     assert not kept(run)
 
 
@@ -194,8 +196,21 @@ def test_the_newest_of_several_files_of_a_name_is_recovered(run, s3, bucket, blo
     assert len(list(spool.glob("*/set-aside.json"))) == 2, list(spool.glob("*/*"))
     proxy.answer = lambda one: None
     s3("run", "--recover", spool)
-    s3("verify", plain, bucket.url("runs/1/work/hist.zarr"))
+    s3("verify", plain, bucket.url(f"{PLACE}/hist.zarr"))
     assert not kept(run)
+
+
+def test_several_files_of_a_name_do_not_replace_what_is_newer(run, s3, bucket, blocks, plain, proxy):
+    proxy.answer = busy
+    commands = one_after_the_other(ranks(blocks, "hist.nc", 1, ROWS), ranks(blocks, "hist.nc", 2, ROWS))
+    run(*commands, config=rule(bucket), ok=False, env=FEW)
+    (spool,) = kept(run)
+    proxy.answer = lambda one: None
+    url = bucket.url(f"{PLACE}/hist.zarr")
+    s3("repack", plain, "-o", url)
+    assert s3.fails(4, "run", "--recover", spool).count("may be newer") == 2
+    s3("verify", plain, url)
+    assert kept(run) == [spool]
 
 
 def test_recovery_takes_rules_that_are_mended(run, s3, bucket, blocks, plain, proxy):
@@ -245,7 +260,7 @@ def test_other_outputs_are_no_outputs(run, output):
 
 @pytest.mark.parametrize("what", ["", "new"])
 def test_a_launcher_that_is_killed_leaves_no_half_store(run, s3, bucket, blocks, plain, proxy, what):
-    url = bucket.url("runs/1/work/hist.zarr")
+    url = bucket.url(f"{PLACE}/hist.zarr")
     proxy.answer = lambda one: 30.0 if one.method == "PUT" and one.key.endswith("zarr.json") else None
     launcher = run.start(*ranks(blocks, "hist.nc", STEPS, ROWS, what), config=rule(bucket))
     while not any(key.endswith("zarr.json") for key in proxy.puts()):
@@ -263,7 +278,7 @@ def test_a_launcher_that_is_killed_leaves_no_half_store(run, s3, bucket, blocks,
         assert time.monotonic() < end
         time.sleep(0.5)
     s3("verify", plain, url)
-    assert MARK not in bucket.keys("runs/1/work/hist.zarr/")
+    assert MARK not in bucket.keys(f"{PLACE}/hist.zarr/")
     for rest in run.top.glob("knarr-run-*"):
         shutil.rmtree(rest)
 
@@ -272,21 +287,21 @@ def test_a_launcher_that_is_killed_leaves_no_half_store(run, s3, bucket, blocks,
 def test_ranks_on_several_nodes_fill_one_store(s3, bucket, blocks, plain, tmp_path, nodes):
     job = Launcher(KNARR, {**os.environ, **s3.environment}, tmp_path)
     ran = job(blocks, "hist.nc", STEPS, ROWS, nodes=nodes, config=rule(bucket))
-    url = bucket.url("runs/1/work/hist.zarr")
+    url = bucket.url(f"{PLACE}/hist.zarr")
     assert ran.outcomes("hist.nc").count("packed") == 1
     s3("verify", plain, url)
-    several = {key: bucket.get(f"runs/1/work/hist.zarr/{key}") for key in bucket.keys("runs/1/work/hist.zarr/")}
+    several = {key: bucket.get(f"{PLACE}/hist.zarr/{key}") for key in bucket.keys(f"{PLACE}/hist.zarr/")}
     job(blocks, "hist.nc", STEPS, ROWS, nodes="aaaa", config=rule(bucket))
     for key, content in several.items():
         if "/c/" in key:
-            assert bucket.get(f"runs/1/work/hist.zarr/{key}") == content, key
+            assert bucket.get(f"{PLACE}/hist.zarr/{key}") == content, key
 
 
 def test_parallel_netcdf_writes_to_a_bucket(run, s3, bucket, tmp_path):
     program = test_parallel_hdf5.built(tmp_path, "netcdf")
     expected = test_parallel_hdf5.plain(tmp_path, program, "hist.nc")
     run(*ranks(program, "hist.nc", STEPS, ROWS), config=rule(bucket))
-    s3("verify", expected, bucket.url("runs/1/work/hist.zarr"), "--values-only")
+    s3("verify", expected, bucket.url(f"{PLACE}/hist.zarr"), "--values-only")
 
 
 def test_older_values_do_not_come_back_when_they_are_tried_again(run, s3, bucket, blocks, plain, proxy):
@@ -308,5 +323,5 @@ def test_older_values_do_not_come_back_when_they_are_tried_again(run, s3, bucket
     )
     ran = run(*commands, config=rule(bucket), ok=False, env=FEW)
     assert ran.code == 4 and chunks
-    s3("verify", plain, bucket.url("runs/1/work/hist.zarr"))
+    s3("verify", plain, bucket.url(f"{PLACE}/hist.zarr"))
     assert len(kept(run)) == 1

@@ -11,18 +11,18 @@ use knarr_capture::HandedOver;
 pub(super) struct Outputs(BTreeMap<PathBuf, PathBuf>);
 
 impl Outputs {
-    /// Takes the output of a file. Returns whether it had that before.
+    /// Takes the output of a file.
     ///
     /// # Errors
     /// `Exists` if another file has it.
-    pub(super) fn take(&mut self, handed: &HandedOver) -> Result<bool> {
+    pub(super) fn take(&mut self, handed: &HandedOver) -> Result<()> {
         let output = handed.rule.made_of(&handed.target);
         let Some(first) = self.0.get(&output) else {
             self.0.insert(output, handed.target.clone());
-            return Ok(false);
+            return Ok(());
         };
         if *first == handed.target {
-            return Ok(true);
+            return Ok(());
         }
         let what = format!("{} has become that in this run, and would be replaced", first.display());
         let hint = "move what was made elsewhere, and have this one made by 'knarr run --recover'; give the files other names in \

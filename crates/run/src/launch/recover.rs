@@ -38,7 +38,7 @@ pub fn recover(
     let mut all: Vec<_> = spools.iter().flat_map(|spool| HandedOver::to_be_made(spool)).collect();
     // The newest of several of one name stays.
     all.sort_by_key(|(directory, _)| HandedOver::since(directory));
-    let (mut tried, mut outputs) = (BTreeSet::new(), Outputs::default());
+    let (mut tried, mut made, mut outputs) = (BTreeSet::new(), BTreeSet::new(), Outputs::default());
     for (directory, handed) in all {
         let (directory, handed) = match handed {
             Ok(handed) => {
@@ -58,7 +58,7 @@ pub fn recover(
         let target = handed.target.clone();
         let (found, _) = parts(&handed, &spools);
         let refused = match outputs.take(&handed) {
-            Ok(had_it) => refused(&engine, (&directory, &handed), &spools, had_it),
+            Ok(()) => refused(&engine, (&directory, &handed), &spools, made.contains(&target)),
             Err(error) => Some(error),
         };
         let outcome = match refused {
@@ -79,6 +79,7 @@ pub fn recover(
             }
         };
         if let Outcome::Packed(_) = outcome {
+            made.insert(target.clone());
             found.values().for_each(|part| handed.remove(part));
             spools.extend(found.values().chain([&directory]).filter_map(|part| Some(part.parent()?.to_owned())));
         }
@@ -123,12 +124,12 @@ fn parts<'h>(handed: &'h HandedOver, spools: &[PathBuf]) -> (BTreeMap<usize, Pat
 }
 
 /// Why nothing is made of what lies in `directory`: parts of other nodes are missing, a program still writes it, or what has
-/// its name is newer. That is not so if it is an earlier one of the same name, which was made just now.
+/// its name is newer. What `was_made` by this command is an earlier one of the same name.
 fn refused(
     engine: &Engine,
     (directory, handed): (&Path, &HandedOver),
     spools: &[PathBuf],
-    had_it: bool,
+    was_made: bool,
 ) -> Option<Error> {
     let (found, missing) = parts(handed, spools);
     let missing = if handed.part == 0 { missing.first().copied() } else { handed.maker() };
@@ -156,7 +157,7 @@ fn refused(
         return Some(Error::usage(what).hint("wait until the program has ended"));
     }
     let time = |path: &Path| std::fs::metadata(path).and_then(|found| found.modified()).ok();
-    if had_it {
+    if was_made {
         return None;
     }
     let output = handed.rule.made_of(&handed.target);
