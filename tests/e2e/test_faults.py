@@ -323,7 +323,7 @@ def test_files_that_are_handed_over(faults, knarr, run, tmp_path):
         for folder in (out, spool):
             shutil.rmtree(folder, ignore_errors=True)
         out.mkdir()
-        shutil.copytree(tmp_path / "kept", spool)
+        shutil.copytree(tmp_path / "kept", spool, symlinks=True)
 
     seen = set()
     for ran in faults.each(command, "hist.nc", before):

@@ -194,7 +194,7 @@ def test_a_file_that_is_not_closed_is_kept_and_can_be_made(run, knarr, blocks, p
     (spool,) = spools()
     # What somebody has put there since is not replaced.
     (run.folder / "hist.nc").write_bytes(b"newer")
-    assert "newer than what was handed over" in knarr("run", "--recover", spool, ok=False).stderr
+    assert "a newer file has its name" in knarr("run", "--recover", spool, ok=False).stderr
     assert (run.folder / "hist.nc").read_bytes() == b"newer"
     (run.folder / "hist.nc").unlink()
     knarr("run", "--recover", spool)

@@ -118,7 +118,7 @@ def judge(hist: Path, plain: Path, launcher: int, code: int, told: int, text: st
                 [KNARR, "run", "--recover", *spools(launcher)], capture_output=True, text=True, check=False
             )
             steps_of(hist, plain, STEPS)
-            if "newer than what was handed over" not in done.stderr:
+            if "a newer file has its name" not in done.stderr:
                 raise WrongError(f"--recover says of a file that was made already:\n{done.stderr}")
             shutil.rmtree(spools(launcher)[0])
             return "published, with its values left"

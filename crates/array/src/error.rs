@@ -58,7 +58,7 @@ impl ErrorKind {
 ///
 /// Displayed as `PLACE: MESSAGE; hint: HINT`, for example
 /// `a.nc: variable 'T': chunk (0, 3): deflate stream ends early; hint: the file is damaged: restore it from a copy`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Error {
     kind: ErrorKind,
     message: String,

@@ -1,21 +1,50 @@
 //! Documents by which processes of a run tell each other something in a directory: JSON.
 
-use std::fs;
-use std::path::Path;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use knarr_array::error::{Error, Result};
+
+/// Where a document is written for which room was set aside.
+const RESERVED: &str = "reserved";
 
 /// Writes a document that appears in one step.
 ///
 /// # Errors
 /// `Write`.
 pub(crate) fn put(directory: &Path, name: &str, content: &impl Serialize) -> Result<()> {
+    write(directory, directory.join(format!("{name}.new")), name, content)
+}
+
+/// As [`put`], with the room that was [set aside](reserve).
+///
+/// # Errors
+/// `Write`.
+pub(crate) fn put_reserved(directory: &Path, name: &str, content: &impl Serialize) -> Result<()> {
+    write(directory, directory.join(RESERVED), name, content)
+}
+
+fn write(directory: &Path, beside: PathBuf, name: &str, content: &impl Serialize) -> Result<()> {
     let text = serde_json::to_vec(content).map_err(|error| Error::internal(error.to_string()))?;
-    let beside = directory.join(format!("{name}.new"));
-    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, directory.join(name)));
-    written.map_err(|error| Error::write(directory, &error))
+    // Room that was set aside is not given up before it is written.
+    let mut options = File::options();
+    let written = options.write(true).create(true).truncate(false).open(&beside).and_then(|file| {
+        file.write_all_at(&text, 0)?;
+        file.set_len(text.len() as u64)
+    });
+    let named = written.and_then(|()| fs::rename(&beside, directory.join(name)));
+    named.map_err(|error| Error::write(directory, &error))
+}
+
+/// Sets room aside for a document of so many bytes that is written later, when there may be none left.
+///
+/// # Errors
+/// `Write`.
+pub(crate) fn reserve(directory: &Path, bytes: usize) -> Result<()> {
+    fs::write(directory.join(RESERVED), vec![0; bytes]).map_err(|error| Error::write(directory, &error))
 }
 
 /// Reads a document; `None` if it is not there.

@@ -6,20 +6,24 @@
 //! the name by which the launcher delivers it. A file that stays open, because its program was killed, holds what was put
 //! until then; a file is made of it only if the user asks for that.
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
 use crate::ALIVE;
 use crate::config::{FileRule, Keep, Route};
-use crate::document::{get, put};
+use crate::document::{get, put, put_reserved, reserve};
 use crate::message::path_bytes;
 use crate::parts::NodePart;
-use crate::snapshot::free_of;
+use crate::shown::Shown;
+use crate::snapshot::{account_of, free_of};
 use knarr_array::error::{Error, Result};
+use knarr_flow::output::{FileIdentity, Replaces};
+use knarr_handover::Account;
 
 /// How far a component is with a file that is transferred to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,24 +93,24 @@ pub struct HandedOver {
     pub session: u64,
     /// Of a transfer: numbers of the variables that have fill values where nothing was put.
     pub filled: Vec<i32>,
+    /// Files that were begun later have larger numbers. Of two of one name, that with the larger one is the newer version.
+    pub generation: u64,
     /// The program asked for a file that was not there before.
-    #[serde(default)]
     pub is_new: bool,
-    /// What [`identity`] said of the file when the program created it anew, if there was one.
-    #[serde(default)]
-    pub replaced: Option<(u64, u64, i64)>,
+    /// What had the name when the program began the file.
+    pub replaced: Option<FileIdentity>,
+    /// What had the name of what is made of it, if that is another one.
+    pub output_replaced: Option<FileIdentity>,
+    /// Bytes of the records in all logs; `None` if the file was not closed, and nobody knows.
+    pub logged: Option<u64>,
+    /// Why the program was told that the file could not be handed over. What was put without an error is there.
+    pub failure: Option<Error>,
     /// If its ranks are on several nodes, what each of them holds; the first one makes the file. Else nothing.
     #[serde(default)]
     pub parts: Vec<NodePart>,
     /// Number of the part that is in this directory.
     #[serde(default)]
     pub part: usize,
-}
-
-/// Device, number and time of the last change, in nanoseconds, of a regular file: whether it is still the same.
-pub fn identity(path: &Path) -> Option<(u64, u64, i64)> {
-    let found = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
-    Some((found.dev(), found.ino(), found.mtime().wrapping_mul(1_000_000_000).wrapping_add(found.mtime_nsec())))
 }
 
 impl HandedOver {
@@ -137,9 +141,38 @@ impl HandedOver {
 
     /// A file that `ranks` ranks begin.
     pub fn new(target: PathBuf, rule: FileRule, ranks: usize) -> Self {
-        let (records, filled, parts) = (None, Vec::new(), Vec::new());
-        let (bytes, blocked_s, session, is_new, replaced, part) = (0, 0.0, 0, false, None, 0);
-        Self { target, rule, ranks, records, bytes, blocked_s, session, filled, is_new, replaced, parts, part }
+        Self {
+            target,
+            rule,
+            ranks,
+            records: None,
+            bytes: 0,
+            blocked_s: 0.0,
+            session: 0,
+            filled: Vec::new(),
+            generation: 0,
+            is_new: false,
+            replaced: None,
+            output_replaced: None,
+            logged: None,
+            failure: None,
+            parts: Vec::new(),
+            part: 0,
+        }
+    }
+
+    /// The same, as what the program begins now: what has the names may be replaced.
+    #[must_use]
+    pub fn begun(self, generation: u64) -> Self {
+        let output = self.rule.made_of(&self.target);
+        let output_replaced = if output == self.target { None } else { FileIdentity::at(&output) };
+        Self { generation, replaced: FileIdentity::at(&self.target), output_replaced, ..self }
+    }
+
+    /// What a file that is made of it at `output` may take the place of: what the program has replaced, or what was `made` last
+    /// of an earlier version. Whatever else has the name is newer.
+    pub fn replaces(&self, output: &Path, made: Option<FileIdentity>) -> Replaces {
+        Replaces::Known([if output == self.target { self.replaced } else { self.output_replaced }, made])
     }
 
     /// The same as a node sees it on which no part of it is. If it has no parts, all of it is in `whole`.
@@ -176,10 +209,9 @@ impl HandedOver {
         self.own_part().map_or(self.bytes, |part| self.bytes / self.ranks.max(1) as u64 * part.ranks.len() as u64)
     }
 
-    /// Bytes of the values in a spool that could not be delivered.
+    /// Bytes of memory that values in a spool take which could not be delivered.
     pub fn bytes_set_aside(spool: &Path) -> u64 {
-        let set_aside = Self::all(spool, &[Self::SET_ASIDE]).into_iter().filter_map(|(_, handed)| handed.ok());
-        set_aside.map(|handed| handed.bytes_here()).sum()
+        Self::all(spool, &[Self::SET_ASIDE]).iter().map(|(directory, _)| taken_by(directory).0).sum()
     }
 
     /// True if a file may have to be made of it.
@@ -217,18 +249,21 @@ impl HandedOver {
     /// # Errors
     /// `Write`.
     pub fn save(&self, directory: &Path) -> Result<()> {
-        put(directory, Self::NAME, self)?;
+        put_reserved(directory, Self::NAME, self)?;
         // It counts less than the other name.
         let _ = fs::remove_file(directory.join(Self::OPEN));
         Ok(())
     }
 
-    /// Writes it into the directory of a file that the program begins.
+    /// Writes it into the directory of a file that the program begins. Room is set aside for what is written when the file is
+    /// closed.
     ///
     /// # Errors
     /// `Write`.
     pub fn begin(&self, directory: &Path) -> Result<()> {
-        put(directory, Self::OPEN, self)
+        put(directory, Self::OPEN, self)?;
+        let bytes = serde_json::to_vec(self).map_or(0, |text| text.len());
+        reserve(directory, bytes + MORE_AT_CLOSE)
     }
 
     /// Reads that of a directory; `None` if the file there is not complete.
@@ -258,11 +293,6 @@ impl HandedOver {
         Self::RECORDS.iter().find_map(|name| get(directory, name).ok().flatten())
     }
 
-    /// When what is in a directory was closed, or begun if it was not.
-    pub fn since(directory: &Path) -> Option<SystemTime> {
-        Self::RECORDS.iter().find_map(|name| fs::metadata(directory.join(name)).and_then(|found| found.modified()).ok())
-    }
-
     /// Has what was closed and set aside delivered once more.
     ///
     /// # Errors
@@ -270,6 +300,18 @@ impl HandedOver {
     pub fn hand_over_again(directory: &Path) -> Result<()> {
         let renamed = fs::rename(directory.join(Self::SET_ASIDE), directory.join(Self::NAME));
         renamed.map_err(|error| Error::write(directory, &error))
+    }
+
+    /// Writes it into the directory of a file that the program has closed, and that could not be handed over: the values stay,
+    /// and nobody waits for the file.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn keep(&self, directory: &Path) -> Result<()> {
+        put_reserved(directory, Self::SET_ASIDE, self)?;
+        // It counts less than the other name.
+        let _ = fs::remove_file(directory.join(Self::OPEN));
+        Ok(())
     }
 
     /// Notes that delivery has failed: the values stay, and nobody waits for the file.
@@ -295,22 +337,56 @@ impl HandedOver {
         }
         let free = directory.parent().map(free_of).unwrap_or_default();
         for rank in 0..self.ranks {
+            let values = directory.join(Self::values(rank));
             let mut name = directory.file_name().unwrap_or_default().to_owned();
             name.push(format!(".{rank}"));
-            let _ = fs::rename(directory.join(Self::values(rank)), free.join(name));
+            if fs::metadata(&values).is_ok_and(|found| found.len() > 0) {
+                let _ = fs::rename(values, free.join(name));
+            }
         }
         Self::discard(directory);
     }
 
+    /// Removes the directory of a file that was copied elsewhere. What links in it lead to belongs to the copy.
+    pub fn moved(directory: &Path) {
+        Self::take_away(directory, false);
+    }
+
     /// Removes the directory of a file, with what lies on a disk because memory was short. Nobody takes it for
-    /// [unread](HandedOver::is_unread) meanwhile.
+    /// [unread](HandedOver::is_unread) meanwhile. Of several that do so at the same time one gives the memory back.
     pub fn discard(directory: &Path) {
+        Self::take_away(directory, true);
+    }
+
+    fn take_away(directory: &Path, with_links: bool) {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
         let _ = fs::remove_file(directory.join(Self::PUBLISHED));
-        let links = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
-        for more in links.filter_map(|path| fs::read_link(path).ok()) {
-            let _ = fs::remove_file(more);
+        let mut name =
+            OsString::from(format!(".gone-{}-{}-", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed)));
+        name.push(directory.file_name().unwrap_or_default());
+        let gone = directory.with_file_name(name);
+        let gone = match fs::rename(directory, &gone) {
+            Ok(()) => gone,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
+            Err(_) => directory.to_owned(),
+        };
+        // What is left of it if this process is killed says nothing.
+        for name in Self::RECORDS {
+            let _ = fs::remove_file(gone.join(name));
         }
-        let _ = fs::remove_dir_all(directory);
+        let (memory, disk) = taken_by(&gone);
+        if with_links {
+            let links = fs::read_dir(&gone).into_iter().flatten().flatten().map(|entry| entry.path());
+            for more in links.filter_map(|path| fs::read_link(path).ok()) {
+                let _ = fs::remove_file(more);
+            }
+        }
+        if fs::remove_dir_all(&gone).is_ok()
+            && let Some(account) = directory.parent().and_then(account_of)
+        {
+            account.give_back(memory);
+            account.off_disk(if with_links { disk } else { 0 });
+        }
     }
 
     /// As [`HandedOver::left`], but for transfers of which no file is kept.
@@ -337,15 +413,48 @@ impl HandedOver {
     }
 
     fn all(spool: &Path, names: &[&str]) -> Vec<(PathBuf, Result<Self>)> {
-        let entries = fs::read_dir(spool).into_iter().flatten().flatten();
-        let mut directories: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
-        directories.sort();
         let read = |directory: PathBuf| {
             let found = names.iter().find_map(|name| get(&directory, name).transpose())?;
             Some((directory, found))
         };
-        directories.into_iter().filter_map(read).collect()
+        Self::directories(spool).into_iter().filter_map(read).collect()
     }
+
+    /// The directories of files in a spool, in the order of their names. There are others in it.
+    pub fn directories(spool: &Path) -> Vec<PathBuf> {
+        let entries = fs::read_dir(spool).into_iter().flatten().flatten();
+        // What is being removed has a hidden name.
+        let entries = entries.filter(|entry| NodePart::is_name(&entry.file_name().to_string_lossy()));
+        let mut directories: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+        directories.sort();
+        directories
+    }
+}
+
+/// Bytes by which a record may be longer when its file is closed: numbers of variables, an error.
+const MORE_AT_CLOSE: usize = 1 << 14;
+
+/// Unit of the blocks that the system says a file has.
+const BLOCK: u64 = 512;
+
+/// Bytes that the files in the directory of a file take of the node's memory by its account, and of the disk.
+fn taken_by(directory: &Path) -> (u64, u64) {
+    let (mut memory, mut disk) = (0, 0);
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let (name, Ok(kind), Ok(found)) = (entry.file_name(), entry.file_type(), fs::metadata(entry.path())) else {
+            continue;
+        };
+        let name = name.to_string_lossy();
+        let (is_log, is_values) = (name.starts_with("log."), name.starts_with("values.") && !name.ends_with(".parts"));
+        if kind.is_symlink() {
+            disk += if is_log || is_values { found.blocks() * BLOCK } else { 0 };
+        } else if is_log {
+            memory += found.blocks() * BLOCK;
+        } else if is_values || Shown::is_copy(&name) {
+            memory += found.len();
+        }
+    }
+    (memory, disk)
 }
 
 /// The datasets of a header that is an HDF5 file. A put says which one it is for by a number.

@@ -21,11 +21,11 @@ mod snapshot;
 
 pub use chunks::{met, suited};
 pub use creation::{Change, Prescription};
-pub use handed_over::{Datasets, HandedOver, Published, Reading, identity};
+pub use handed_over::{Datasets, HandedOver, Published, Reading};
 pub use message::{Event, Given, Message, Writers};
 pub use parts::NodePart;
 pub use shown::{Form, Shown};
-pub use snapshot::{Part, Snapshot, SpoolPlace, free_of};
+pub use snapshot::{Part, Snapshot, SpoolPlace, account_of, free_of};
 
 /// Environment variable with the directory of the run. Without it the library does nothing.
 pub const RUN_DIRECTORY: &str = "KNARR_RUN";
@@ -40,5 +40,7 @@ pub const SNAPSHOT: &str = "snapshot.json";
 pub const SOCKET: &str = "launcher.sock";
 /// The file in the spool that the launcher holds locked as long as it lives.
 pub const ALIVE: &str = "launcher";
+/// The file in the spool by which all processes of the node count the memory that values take.
+pub const ACCOUNT: &str = "account";
 /// The file whose lock keeps opening and publishing apart.
 pub const GATE: &str = "gate";

@@ -76,6 +76,20 @@ pub enum Event {
         #[serde(with = "path_bytes")]
         directory: PathBuf,
     },
+    /// A file could not be handed over. What was put without an error is kept.
+    SetAside {
+        /// Directory with its values, see [`HandedOver`](crate::HandedOver).
+        #[serde(with = "path_bytes")]
+        directory: PathBuf,
+    },
+    /// Something is to be told to whoever looks at the run.
+    Note {
+        /// The file that it is about.
+        #[serde(with = "path_bytes")]
+        path: PathBuf,
+        /// What is to be told.
+        text: String,
+    },
     /// A netCDF-4 file is to be shown to PnetCDF as a classic one.
     Shown {
         /// Directory with what is to be shown, see [`Shown`](crate::Shown).
@@ -212,6 +226,8 @@ mod tests {
             Event::Created { path: path.clone(), given: Given::Usual("a reason".to_owned()) },
             Event::InParts { path: path.clone() },
             Event::HandedOver { directory: path.clone() },
+            Event::SetAside { directory: path.clone() },
+            Event::Note { path: path.clone(), text: "a note".to_owned() },
             Event::Shown { directory: path.clone() },
             Event::Passed { path: path.clone(), why: "a reason".to_owned() },
             Event::Apart { path: path.clone(), why: "a reason".to_owned() },

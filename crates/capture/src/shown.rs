@@ -50,12 +50,22 @@ impl Shown {
         }
     }
 
+    /// True for the name of a file that is shown.
+    pub(crate) fn is_copy(name: &str) -> bool {
+        [Self::CLASSIC, Self::NETCDF4].contains(&name)
+    }
+
     /// Asks for it in a directory.
     ///
     /// # Errors
     /// `Write`.
     pub fn ask(&self, directory: &Path) -> Result<()> {
         put(directory, Self::NAME, self)
+    }
+
+    /// True if nobody has answered what was asked for in a directory.
+    pub fn is_asked_for(directory: &Path) -> bool {
+        directory.join(Self::NAME).exists() && !directory.join(Self::OUTCOME).exists()
     }
 
     /// What was asked for in a directory.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Config, FileRule, Route};
 use knarr_codec::codec::{FilterSet, ReaderLevel};
 use knarr_link::Peer;
+use knarr_mapped::NodeAccount;
 
 use super::Prescription;
 
@@ -67,6 +68,11 @@ impl SpoolPlace {
     pub fn is_near(&self, node: &str, spool: &Path, token: &str) -> bool {
         self.node == node && std::fs::read(spool.join(super::ALIVE)).is_ok_and(|there| there == token.as_bytes())
     }
+}
+
+/// The account of what values take in the spool at `directory`; `None` if it has none.
+pub fn account_of(directory: &Path) -> Option<NodeAccount> {
+    NodeAccount::open(&directory.join(super::ACCOUNT)).ok()
 }
 
 /// As [`SpoolPlace::free`], of the spool at `directory`.

@@ -24,7 +24,7 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_codec::chain::Scratch;
 use knarr_codec::codec::CodecList;
 use knarr_flow::engine::{Engine, Progress};
-use knarr_flow::output::{Temporary, refuse_existing};
+use knarr_flow::output::{Replaces, Temporary};
 
 /// What is not what it was: one rank's file cannot be restored.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -113,7 +113,7 @@ pub(super) fn restore_as(
 /// # Errors
 /// `Exists` for files with one of `names` below `target`, if they may not be replaced.
 pub fn refuse_existing_files<'a>(mut names: impl Iterator<Item = &'a [u8]>, target: &Path, force: bool) -> Result<()> {
-    names.try_for_each(|name| refuse_existing(&target.join(std::ffi::OsStr::from_bytes(name)), force))
+    names.try_for_each(|name| Replaces::from(force).check(&target.join(std::ffi::OsStr::from_bytes(name))))
 }
 
 /// The error for a rank that a set does not have.

@@ -11,7 +11,7 @@ use super::names;
 use super::parents::make_parent;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::wire::{Reader, put_bytes, put_number};
-use knarr_flow::output::refuse_existing;
+use knarr_flow::output::Replaces;
 
 /// What a link leads to is not longer than this.
 const LONGEST_TARGET: usize = 4095;
@@ -104,7 +104,7 @@ impl Tree {
     /// `Write` if one cannot be made, or a link leads out of `target`; `Exists` for a link that is there, unless `force`.
     pub fn begin<'a>(&'a self, target: &'a Path, force: bool) -> Result<Growing<'a>> {
         for (name, _) in &self.links {
-            refuse_existing(&below(target, name), force)?;
+            Replaces::from(force).check(&below(target, name))?;
         }
         let mut growing = Growing { tree: self, target, force, made: Vec::new(), is_done: false };
         fs::create_dir_all(target).map_err(|error| Error::write(target, &error))?;
@@ -153,7 +153,7 @@ impl Growing<'_> {
     fn link(&self, path: &Path, leads_to: &Path) -> Result<()> {
         let write_error = |error: std::io::Error| Error::write(path, &error);
         let Ok(there) = path.symlink_metadata() else { return symlink(leads_to, path).map_err(write_error) };
-        refuse_existing(path, self.force)?;
+        Replaces::from(self.force).check(path)?;
         if there.is_dir() {
             return Err(Error::new(ErrorKind::Exists, "a directory has the name of a link of the set")
                 .hint("restore into an empty directory")

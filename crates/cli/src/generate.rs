@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &Generate) -> Result<u8> {
         settings.chain = Some(ChainSpec::raw());
     }
     let options = RepackOptions {
-        force: arguments.force,
+        replaces: arguments.force.into(),
         command: crate::report::command_line(),
         when: knarr_flow::provenance::today(),
         save_plan: !is_plain,

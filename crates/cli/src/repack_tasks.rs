@@ -74,7 +74,7 @@ impl One {
 
     fn repack(&self, engine: &Engine, progress: &dyn Progress) -> Result<Repacked> {
         let options = RepackOptions {
-            force: self.force,
+            replaces: self.force.into(),
             command: self.command.clone(),
             when: self.when.clone(),
             save_plan: true,

@@ -16,7 +16,7 @@ use knarr_flow::testing::source_suite::{self, part};
 use knarr_formats::Clocks;
 use knarr_formats::classic::{self, ClassicSource, Version};
 use knarr_formats::handed_over::HandedOverSource;
-use knarr_handover::{Gathered, Put, PutLog, Room, write_calls};
+use knarr_handover::{Gathered, Limit, Put, PutLog, Room, write_calls};
 
 const RANKS: usize = 3;
 
@@ -64,7 +64,7 @@ fn hand_over(source: &MemorySource, folder: &Path, random: &mut Random) {
     let room = |rank: usize| Room {
         directory: folder.to_owned(),
         free: folder.join("free"),
-        most: 700,
+        account: Limit::of(4096 + 700),
         more: folder.join(format!("disk.{rank}")),
     };
     let mut logs: Vec<PutLog> = (0..RANKS)
@@ -166,8 +166,12 @@ fn puts_that_the_header_does_not_allow_are_refused() {
         let file = File::create(&header).unwrap();
         classic::write(&engine, &source, (&file, &header), Version::Cdf5, &Clocks::default(), &Silent).unwrap();
         hand_over(&source, &folder.0, &mut Random::new(2));
-        let room =
-            Room { directory: folder.0.clone(), free: folder.0.join("free"), most: 100, more: folder.0.join("disk") };
+        let room = Room {
+            directory: folder.0.clone(),
+            free: folder.0.join("free"),
+            account: Limit::of(4096 + 100),
+            more: folder.0.join("disk"),
+        };
         let mut log = PutLog::create(room, "values.1", "log.1", write_calls).unwrap();
         log.reserve(8).unwrap();
         log.write(0, DType::F64, &[0; 8]).unwrap();

@@ -10,6 +10,7 @@ use knarr_array::region::{Region, chunk_region};
 use knarr_array::testing::data::Random;
 use knarr_array::{ErrorKind, Result};
 use knarr_codec::codec::CodecList;
+use knarr_flow::output::Replaces;
 use knarr_flow::store::{EncodedChunk, Encoding, Sink, Source, Storage};
 use knarr_flow::testing::memory::MemorySource;
 use knarr_formats::classic::ClassicSource;
@@ -298,7 +299,7 @@ fn outputs_appear_whole_or_not_at_all() {
     let error = copy(&path, &source, &storages, ZarrOptions::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Exists);
     source.values[0] = vec![5, 6, 7, 8];
-    convert(&source, &path, 2, ZarrOptions { force: true, ..ZarrOptions::default() });
+    convert(&source, &path, 2, ZarrOptions { replaces: Replaces::Anything, ..ZarrOptions::default() });
     assert_eq!(names(), ["out.zarr"]);
     assert_eq!(region(&ZarrSource::open(&path, &CodecList::pure()).unwrap(), 0, &Region::new([0], [4])), [5, 6, 7, 8]);
 
@@ -306,7 +307,7 @@ fn outputs_appear_whole_or_not_at_all() {
     let home = scratch.path().join("home");
     std::fs::create_dir(&home).unwrap();
     std::fs::write(home.join("thesis.tex"), "precious").unwrap();
-    let options = ZarrOptions { force: true, ..ZarrOptions::default() };
+    let options = ZarrOptions { replaces: Replaces::Anything, ..ZarrOptions::default() };
     assert_eq!(copy(&home, &source, &storages, options).unwrap_err().kind(), ErrorKind::Exists);
     assert!(home.join("thesis.tex").exists());
 

@@ -69,6 +69,7 @@ pub fn answer(question: &Question, values: &Path, log: &Path) -> Result<(Vec<u8>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::account::Limit;
     use crate::far::Far;
     use crate::gathered::Gathered;
     use crate::held::Held;
@@ -105,7 +106,8 @@ mod tests {
         fs::create_dir_all(folder).unwrap();
         for rank in 0..3u64 {
             let more = folder.join(format!("disk.{rank}"));
-            let room = Room { directory: folder.to_owned(), free: folder.join("free"), most: 700, more };
+            let room =
+                Room { directory: folder.to_owned(), free: folder.join("free"), account: Limit::of(4096 + 700), more };
             let mut log = PutLog::create(room, &format!("values.{rank}"), &format!("log.{rank}"), write_calls).unwrap();
             for order in 0..6u64 {
                 let region = Region::new([(order * 5 + rank * 3) % 8, (order * 7 + rank) % 9], [4, 6]);

@@ -116,6 +116,11 @@ impl Gathered {
         self.ahead.as_ref()
     }
 
+    /// Bytes of the records of all ranks, as [`PutLog::close`](crate::PutLog::close) tells of each.
+    pub fn logged(&self) -> u64 {
+        self.pattern.logs().iter().map(|log| log.recorded).sum()
+    }
+
     /// What the puts are, for another file with equal ones.
     pub fn pattern(&self) -> Arc<Pattern> {
         Arc::clone(&self.pattern)
@@ -254,6 +259,7 @@ mod tests {
     use std::fs::File;
     use std::path::Path;
 
+    use crate::account::Limit;
     use crate::memory::write_calls;
     use crate::puts::{PutLog, Room};
     use knarr_array::array::DType;
@@ -271,7 +277,12 @@ mod tests {
 
     fn room(folder: &Path, rank: usize, most: u64) -> Room {
         let more = folder.join(format!("disk.{rank}"));
-        Room { directory: folder.to_owned(), free: folder.join("free"), most, more }
+        Room {
+            directory: folder.to_owned(),
+            free: folder.join("free"),
+            account: Limit::of(most.saturating_add(4096)),
+            more,
+        }
     }
 
     /// Puts of random regions and strides by three ranks, into a plain array as well.
@@ -373,6 +384,7 @@ mod tests {
     /// A file with the values `value` in puts that adjoin or not, and one with other puts.
     fn file(folder: &Path, value: u8, shift: u64) -> impl Iterator<Item = (PathBuf, PathBuf)> + use<> {
         let folder = folder.join(format!("{value}"));
+        let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap();
         for rank in 0..2u64 {
             let number = usize::try_from(rank).unwrap();

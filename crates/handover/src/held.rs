@@ -10,6 +10,7 @@ use knarr_array::error::{Error, ErrorKind, Result};
 
 use crate::far::{Far, FarValues};
 use crate::packed_parts::PackedParts;
+use crate::records::BEGIN;
 use crate::spill::name_of_more;
 
 /// Where the values and the log of a rank are.
@@ -23,6 +24,20 @@ pub enum Held {
     },
     /// On another node.
     There(Far),
+}
+
+/// The bytes of a log that may be written meanwhile. Its beginning says where values lie: one that has changed is for records
+/// that came later, so all is read again.
+fn read_log(log: &Path) -> io::Result<Vec<u8>> {
+    loop {
+        let bytes = fs::read(log)?;
+        let mut begin = [0; BEGIN];
+        let begin = begin.get_mut(..bytes.len().min(BEGIN)).unwrap_or_default();
+        File::open(log)?.read_exact_at(begin, 0)?;
+        if bytes.starts_with(begin) {
+            return Ok(bytes);
+        }
+    }
 }
 
 /// Where the values of a rank are whose log was read.
@@ -45,7 +60,7 @@ impl Held {
     pub(crate) fn read(&self) -> Result<(Vec<u8>, Found)> {
         match self {
             Self::Here { values, log } => {
-                let bytes = fs::read(log).map_err(|error| Error::read(log, &error))?;
+                let bytes = read_log(log).map_err(|error| Error::read(log, &error))?;
                 Ok((bytes, Found::Here(values.clone())))
             }
             Self::There(far) => far.read().map(|(log, values, more)| (log, Found::There(values, more))),

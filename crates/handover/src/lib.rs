@@ -4,8 +4,8 @@
 //!
 //! Reading order: [`Spool`] (where values lie, with `folder`, `memory` and `available` beneath), [`Index`] (what they are), `calls` (what
 //! all ranks do together), `blocked` (what calls cost the program), [`Handover`]. `puts` is for files that a program writes,
-//! through a library of its own or, with `put_spool`, through one of Knarr's: values with a log of each `put` instead of an
-//! index (with `adjoining`, which puts become one), which `gathered` reads (with `pattern`, what was put, `variable_puts` and
+//! through a library of its own or, with `put_spool`, through one of Knarr's: values (`values_file`, within an `account`) with a
+//! log (`log_file`, `records`) of each `put` instead of an index (with `adjoining`, which puts become one), which `gathered` reads (with `pattern`, what was put, `variable_puts` and
 //! `boxes`, which puts meet a region, and `copying`, `moves`, `runs`, `source`, `window` and `seen`, which copy what they have of
 //! it). `spill` is for values that memory has no room for, with `packed_parts`, the parts of them that are packed. `held` is where a rank's values are, and `far` what lies on other nodes: `asking` asks for it, `answering` answers, and
 //! `packed` and `pace` are how values cross the network. `serving` lets a rank answer for itself. Other nodes encode chunks that they have (`elsewhere`, `places`,
@@ -13,6 +13,7 @@
 //! the program has the file open, and finds them later; `ahead_chunks` keeps them.
 #![forbid(unsafe_code)]
 
+mod account;
 mod adjoining;
 mod ahead;
 mod ahead_chunks;
@@ -34,6 +35,7 @@ mod handover;
 mod held;
 mod index;
 mod kept;
+mod log_file;
 mod memory;
 mod moves;
 mod pace;
@@ -44,16 +46,21 @@ mod places;
 mod put;
 mod put_spool;
 mod puts;
+mod records;
 mod runs;
 mod seen;
 mod serving;
 mod source;
 mod spill;
 mod spool;
+mod values_file;
 mod variable_puts;
 mod window;
 mod within;
 
+#[cfg(feature = "testing")]
+pub use account::testing as account_testing;
+pub use account::{Account, Limit};
 pub use ahead_chunks::AheadChunks;
 pub use answering::answer;
 pub use available::available_memory;
@@ -76,9 +83,10 @@ pub use pace::Pace;
 pub use pattern::Pattern;
 pub use put::Put;
 pub use put_spool::PutSpool;
+pub use puts::{PutLog, Room};
 #[cfg(feature = "testing")]
-pub use puts::testing as puts_testing;
-pub use puts::{PutLog, Puts, Room, parse_puts, read_puts};
+pub use records::testing as puts_testing;
+pub use records::{Puts, parse_puts, read_puts};
 pub use serving::{Place, Serving};
 pub use spool::Spool;
 pub use within::{Crossed, Within};

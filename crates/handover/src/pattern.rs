@@ -10,7 +10,7 @@ use knarr_array::region::Regions;
 
 use crate::moves::Answer;
 use crate::put::{Head, Put};
-use crate::puts::records;
+use crate::records::{BEGIN, records};
 use crate::variable_puts::VariablePuts;
 
 /// Moves that are remembered, at most: of 56 bytes each.
@@ -36,6 +36,8 @@ pub(crate) struct Log {
     pub(crate) first: u64,
     /// Bytes that the two files have to have.
     pub(crate) ends: [u64; 2],
+    /// Bytes of all complete records.
+    pub(crate) recorded: u64,
 }
 
 /// The puts into one variable.
@@ -84,6 +86,7 @@ impl Pattern {
         let mut pattern = Self { last, ..Self::default() };
         for (rank, bytes) in logs.into_iter().enumerate() {
             let (first, records) = records(&bytes)?;
+            let recorded = records.last().map_or(0, |last| last.end - BEGIN) as u64;
             let mut ends = [0, 0];
             for (at, payload) in records.into_iter().enumerate() {
                 let head = Head::parse(bytes.get(payload.clone()).unwrap_or_default())?;
@@ -100,7 +103,7 @@ impl Pattern {
                 let variable = pattern.variables.entry(head.variable as usize).or_default();
                 variable.records.push(Record { order: (head.order, rank, at), payload });
             }
-            pattern.logs.push(Log { bytes, first, ends });
+            pattern.logs.push(Log { bytes, first, ends, recorded });
         }
         Ok(Arc::new(pattern))
     }

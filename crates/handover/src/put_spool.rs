@@ -4,12 +4,12 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::account::Limit;
 use crate::available::available_memory;
 use crate::folder::{Folder, NAME, Spooled};
 use crate::memory::OpenMemory;
 use crate::put::Put;
 use crate::puts::{PutLog, Room};
-use crate::spill::name_of_more;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_flow::output::{remove_abandoned, temporary_name};
 
@@ -28,9 +28,9 @@ impl PutSpool {
     pub fn open(parent: Option<&Path>, disk: &Path, ranks: usize, open: OpenMemory) -> Result<Self> {
         remove_abandoned(disk);
         let make = |directory: &Path| {
-            let most = room(directory)? / 2 / ranks.max(1) as u64;
+            let account = Limit::of(room(directory)? / 2 / ranks.max(1) as u64);
             let (more, unused) = (disk.join(temporary_name(OsStr::new(NAME))), directory.join("free"));
-            PutLog::create(Room { directory: directory.to_owned(), free: unused, most, more }, VALUES, LOG, open)
+            PutLog::create(Room { directory: directory.to_owned(), free: unused, account, more }, VALUES, LOG, open)
         };
         let (folder, log) = Folder::open(parent, disk, make)?;
         Ok(Self { log, folder })
@@ -73,9 +73,12 @@ impl Spooled for PutSpool {
 
 impl Drop for PutSpool {
     fn drop(&mut self) {
-        let more = fs::read_link(name_of_more(&self.paths().0));
-        if let Some(more) = more.ok().filter(|_| self.is_own()) {
-            let _ = fs::remove_file(more);
+        if self.is_own() {
+            // What links lead to is on the disk.
+            let entries = fs::read_dir(self.folder.path()).into_iter().flatten().flatten();
+            for more in entries.filter_map(|entry| fs::read_link(entry.path()).ok()) {
+                let _ = fs::remove_file(more);
+            }
         }
     }
 }

@@ -6,28 +6,21 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::ops::Range;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::account::Account;
 use crate::adjoining::joined;
-use crate::memory::{Memory, OpenMemory};
-use crate::put::{MOST_BOXES, Put};
-use crate::spill::Spill;
+use crate::log_file::LogFile;
+use crate::memory::OpenMemory;
+use crate::put::Put;
+use crate::records::{BEGIN, add_record, beginning};
+use crate::spill::{Spill, name_of_more};
+use crate::values_file::ValuesFile;
 use knarr_array::array::DType;
 use knarr_array::error::{Error, Result};
-use knarr_array::request::AXES;
 
-/// First bytes of a log; the last one is the version.
-const MAGIC: [u8; 8] = *b"KNARRPL\x02";
-/// Bytes before the first record: behind the magic, the number of bytes of values that lie in the first file.
-const BEGIN: usize = 16;
-/// Bytes before the payload of a record: its length and its CRC-32C.
-const HEAD: usize = 8;
-/// Longest payload that can be: two numbers an axis for each box, one an axis for strides, and a few more.
-const LONGEST: usize = 10 * (2 * AXES * (MOST_BOXES + 1) + AXES + 8);
-/// Memory is taken in such steps: programs put many small values.
-const STEP: u64 = 1 << 20;
 /// Values begin at multiples of this.
 const ALIGNMENT: u64 = 8;
 
@@ -38,28 +31,24 @@ pub struct Room {
     pub directory: PathBuf,
     /// Files of values that were of use before: one of them is taken, because its memory is there already.
     pub free: PathBuf,
-    /// Bytes that the first file may have. Further values go to another one, which is on a disk.
-    pub most: u64,
-    /// Path of that other file.
+    /// The memory that values may take.
+    pub account: Arc<dyn Account>,
+    /// Path of the file for values that find no memory. It is on a disk, and the rank's alone.
     pub more: PathBuf,
 }
 
 /// Writes the puts of one rank into one file.
 pub struct PutLog {
     room: Room,
+    values: ValuesFile,
+    /// Where the first file of values is.
     path: PathBuf,
-    /// The first file of values, and how it is written.
-    file: File,
-    values: Box<dyn Memory>,
-    /// Bytes of the first file that have memory.
-    had: u64,
     /// Bytes of values that lie in the first file, at most.
     most: u64,
     more: Option<Box<Spill>>,
-    log: File,
-    /// First byte of the values that no put has, and of the log.
+    log: LogFile,
+    /// First byte of the values that no put has.
     end: u64,
-    logged: u64,
 }
 
 impl PutLog {
@@ -70,19 +59,15 @@ impl PutLog {
     pub fn create(room: Room, values: &str, log: &str, open: OpenMemory) -> Result<Self> {
         let write_error = |error: io::Error| Error::write(&room.directory, &error);
         let path = room.directory.join(values);
-        take_free(&room.free, &path);
-        let mut options = File::options();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(&path).map_err(write_error)?;
-        let had = file.metadata().map_err(write_error)?.len();
-        let values = file.try_clone().and_then(open).map_err(write_error)?;
-        let log = options.truncate(true).open(room.directory.join(log)).map_err(write_error)?;
-        // Whoever waits for this rank knows by the lock that it lives.
-        log.lock().map_err(write_error)?;
-        let made =
-            Self { path, file, values, had, most: room.most, more: None, log, end: 0, logged: BEGIN as u64, room };
-        made.write_head()?;
-        Ok(made)
+        let account = || Arc::clone(&room.account);
+        let mut disk = room.more.as_os_str().to_owned();
+        disk.push(".log");
+        let mut log = LogFile::create(&room.directory.join(log), Path::new(&disk), account()).map_err(write_error)?;
+        log.append(&beginning(u64::MAX)).map_err(write_error)?;
+        // When there is no memory left there is none for a link.
+        symlink(&room.more, name_of_more(&path)).map_err(write_error)?;
+        let values = ValuesFile::create(&path, &room.free, account(), open).map_err(write_error)?;
+        Ok(Self { values, path, most: u64::MAX, more: None, log, end: 0, room })
     }
 
     /// True as long as the rank that writes the log at `path` lives and has the file open.
@@ -90,53 +75,27 @@ impl PutLog {
         File::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
     }
 
-    fn write_head(&self) -> Result<()> {
-        let head = [MAGIC, self.most.to_le_bytes()].concat();
-        self.log.write_all_at(&head, 0).map_err(|error| self.write_error(&error))
-    }
-
     /// Room for `bytes` bytes of values. Returns the offset of the first one.
     ///
     /// # Errors
-    /// `Write` if there is none, neither in memory nor on the disk.
+    /// `Write` if there is none, neither in memory nor on the disk. Later values may find some.
     pub fn reserve(&mut self, bytes: u64) -> Result<u64> {
         let offset = self.end.next_multiple_of(ALIGNMENT);
-        let end = offset.saturating_add(bytes);
-        if self.more.is_none() && end > self.had.min(self.most) && bytes > 0 {
-            let ahead = end.checked_next_multiple_of(STEP).unwrap_or(end).min(self.most);
-            // Where there is no memory ahead there may be enough for these.
-            let fits = end <= self.most && (self.has(ahead)? || self.has(end)?);
-            if !fits {
-                self.most = offset;
-                self.write_head()?;
-                self.begin_more()?;
-            }
+        let end = offset.checked_add(bytes).ok_or_else(|| self.write_error(&io::ErrorKind::FileTooLarge.into()))?;
+        if bytes > 0 && self.more.is_none() && !self.values.reach(end) {
+            self.begin_more(offset)?;
         }
-        self.end = offset.saturating_add(bytes);
+        self.end = end;
         Ok(offset)
     }
 
-    /// Gives the first file memory up to byte `end`. False if there is none.
-    fn has(&mut self, end: u64) -> Result<bool> {
-        self.allocate(end).map_err(|error| self.write_error(&error))
-    }
-
-    fn allocate(&mut self, end: u64) -> io::Result<bool> {
-        let flags = rustix::fs::FallocateFlags::empty();
-        match rustix::fs::fallocate(&self.file, flags, self.had, end - self.had) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT | rustix::io::Errno::FBIG) => return Ok(false),
-            // Where nothing can be had ahead, writing tells.
-            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS | rustix::io::Errno::INVAL) => {}
-            Err(error) => return Err(error.into()),
-        }
-        self.had = end;
-        Ok(true)
-    }
-
-    fn begin_more(&mut self) -> Result<()> {
+    /// Values from `offset` on go to the disk.
+    fn begin_more(&mut self, offset: u64) -> Result<()> {
         let more = &self.room.more;
-        let spill = Spill::create(more, &self.path).map_err(|error| Error::write(more, &error))?;
+        let spill = Spill::create(more, &self.path, Arc::clone(&self.room.account));
+        let spill = spill.map_err(|error| Error::write(more, &error))?;
+        self.log.rewrite(&beginning(offset), 0).map_err(|error| self.write_error(&error))?;
+        self.most = offset;
         self.more = Some(Box::new(spill));
         Ok(())
     }
@@ -163,22 +122,24 @@ impl PutLog {
     /// Adds puts whose values are all there. Those that adjoin become one.
     ///
     /// # Errors
-    /// `Write`.
+    /// `Write`. None of them is there then.
     pub fn push(&mut self, puts: &[Put]) -> Result<()> {
         if let Some(more) = &mut self.more {
             more.flush().map_err(|error| Error::write(&self.room.more, &error))?;
         }
         let mut records = Vec::with_capacity(64 * puts.len());
         for put in joined(puts, self.more.as_ref().map(|_| self.most)) {
-            put.payloads(|payload| {
-                records.extend_from_slice(&u32::try_from(payload.len()).unwrap_or(u32::MAX).to_le_bytes());
-                records.extend_from_slice(&crc32c::crc32c(payload).to_le_bytes());
-                records.extend_from_slice(payload);
-            });
+            put.payloads(|payload| add_record(&mut records, payload));
         }
-        self.log.write_all_at(&records, self.logged).map_err(|error| self.write_error(&error))?;
-        self.logged += records.len() as u64;
-        Ok(())
+        self.log.append(&records).map_err(|error| self.write_error(&error))
+    }
+
+    /// Nothing is put any more: memory that was taken ahead is given back. Returns the bytes of all records, by which readers
+    /// know that none is missing.
+    pub fn close(&mut self) -> u64 {
+        self.values.cut(self.end.min(self.most));
+        self.log.cut();
+        self.log.length() - BEGIN as u64
     }
 
     fn write_error(&self, error: &io::Error) -> Error {
@@ -186,93 +147,13 @@ impl PutLog {
     }
 }
 
-/// Takes the largest file of `free`, if there is one, as `path`.
-fn take_free(free: &Path, path: &Path) {
-    let entries = fs::read_dir(free).into_iter().flatten().flatten();
-    let mut found: Vec<(u64, PathBuf)> =
-        entries.filter_map(|entry| Some((entry.metadata().ok()?.len(), entry.path()))).collect();
-    found.sort_unstable();
-    // Others take them, too: each of them once.
-    while let Some((_, one)) = found.pop() {
-        if fs::rename(one, path).is_ok() {
-            return;
-        }
-    }
-}
-
-/// The puts of a log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Puts {
-    /// Bytes of values that lie in the first file; those behind lie in the second one.
-    pub first: u64,
-    /// In their order.
-    pub puts: Vec<Put>,
-}
-
-/// Reads the puts of a log, in their order. A last record that is not complete is left out: its writer was killed.
-///
-/// # Errors
-/// `NotFound` or `Read`; `Corrupt` for what is no log, or a damaged one.
-pub fn read_puts(path: &Path) -> Result<Puts> {
-    let bytes = fs::read(path).map_err(|error| Error::read(path, &error))?;
-    parse_puts(&bytes).map_err(|error| error.at(path.display().to_string()))
-}
-
-/// As [`read_puts`], from the bytes of a log.
-///
-/// # Errors
-/// `Corrupt`.
-pub fn parse_puts(bytes: &[u8]) -> Result<Puts> {
-    let (first, records) = records(bytes)?;
-    let puts = records.into_iter().map(|record| Put::parse(bytes.get(record).unwrap_or_default()));
-    Ok(Puts { first, puts: puts.collect::<Result<_>>()? })
-}
-
-/// Bytes of values in the first file, and where in the bytes of a log the payload of each record is that is complete.
-///
-/// # Errors
-/// `Corrupt`.
-pub(crate) fn records(bytes: &[u8]) -> Result<(u64, Vec<Range<usize>>)> {
-    let head = bytes.strip_prefix(&MAGIC).and_then(|behind| behind.split_first_chunk::<8>());
-    let Some((first, mut rest)) = head else {
-        return Err(Error::corrupt("not a log of puts, or one of another version"));
-    };
-    let mut records = Vec::new();
-    while let Some((head, behind)) = rest.split_first_chunk::<HEAD>() {
-        let [a, b, c, d, e, f, g, h] = *head;
-        let length = u32::from_le_bytes([a, b, c, d]) as usize;
-        if length > LONGEST {
-            return Err(Error::corrupt("a record that is too long, in a log of puts"));
-        }
-        let Some((payload, next)) = behind.split_at_checked(length) else { break };
-        if crc32c::crc32c(payload) != u32::from_le_bytes([e, f, g, h]) {
-            return Err(Error::corrupt("a record has another checksum than it says, in a log of puts"));
-        }
-        let begin = bytes.len() - behind.len();
-        records.push(begin..begin + length);
-        rest = next;
-    }
-    Ok((u64::from_le_bytes(*first), records))
-}
-
-/// For tests of every crate, and fuzzing.
-#[cfg(feature = "testing")]
-pub mod testing {
-    use crate::put::Put;
-
-    /// Whether a put that the content of a record stands for comes back as the same content; `None` for what stands for none.
-    pub fn put_comes_back(content: &[u8]) -> Option<bool> {
-        let (put, mut payload) = (Put::parse(content).ok()?, Vec::new());
-        put.payloads(|bytes| payload.extend_from_slice(bytes));
-        Some(Put::parse(&payload).is_ok_and(|again| again == put))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::account::Limit;
     use crate::memory::write_calls;
-    use crate::spill::name_of_more;
+    use crate::put::MOST_BOXES;
+    use crate::records::{parse_puts, read_puts};
     use knarr_array::error::ErrorKind;
     use knarr_array::region::{Region, Regions};
 
@@ -282,18 +163,15 @@ mod tests {
     }
 
     fn room(folder: &Path, most: u64) -> Room {
-        Room { directory: folder.to_owned(), free: folder.join("free"), most, more: folder.join("disk/more") }
+        let account = Limit::of(most);
+        Room { directory: folder.to_owned(), free: folder.join("free"), account, more: folder.join("disk/more") }
     }
 
     #[test]
-    fn values_beyond_the_limit_go_to_a_second_file_and_files_are_used_again() {
+    fn values_that_find_no_memory_go_to_a_second_file() {
         let folder = std::env::temp_dir().join(format!("knarr-puts-room-{}", std::process::id()));
-        fs::create_dir_all(folder.join("free")).unwrap();
-        for (name, length) in [("a", 10u64), ("b", 4000), ("c", 100)] {
-            File::create(folder.join("free").join(name)).unwrap().set_len(length).unwrap();
-        }
-        let mut log = PutLog::create(room(&folder, 100), "values", "log", write_calls).unwrap();
-        assert!(!folder.join("free/b").exists() && log.had == 4000);
+        fs::create_dir_all(&folder).unwrap();
+        let mut log = PutLog::create(room(&folder, 4096 + 100), "values", "log", write_calls).unwrap();
         assert!(PutLog::is_held(&folder.join("log")) && !PutLog::is_held(&folder.join("values")));
         let offsets: Vec<u64> = [40, 40, 40, 8].map(|bytes| log.reserve(bytes).unwrap()).to_vec();
         assert_eq!(offsets, [0, 40, 80, 120]);
@@ -303,8 +181,37 @@ mod tests {
         log.push(&[]).unwrap();
         let more = fs::read(name_of_more(&folder.join("values"))).unwrap();
         assert_eq!(more, [[1; 40].as_slice(), &[2; 8]].concat());
+        assert_eq!(log.close(), 0);
         drop(log);
         assert!(!PutLog::is_held(&folder.join("log")));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_put_that_finds_no_room_leaves_those_before_and_behind_it() {
+        let folder = std::env::temp_dir().join(format!("knarr-puts-none-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let mut log = PutLog::create(room(&folder, 4096 + 100), "values", "log", write_calls).unwrap();
+        // There is no directory for the second file.
+        fs::write(folder.join("disk"), b"").unwrap();
+        let mut add = |log: &mut PutLog, order: u64| {
+            let offset = log.reserve(24)?;
+            log.write(offset, DType::F32, &[7; 24])?;
+            log.push(&[Put { offset, ..put(order, &[]) }])
+        };
+        add(&mut log, 0).unwrap();
+        assert_eq!(log.reserve(80).unwrap_err().kind(), ErrorKind::Write);
+        add(&mut log, 1).unwrap();
+        fs::remove_file(folder.join("disk")).unwrap();
+        let offset = log.reserve(80).unwrap();
+        log.write(offset, DType::F32, &[8; 80]).unwrap();
+        add(&mut log, 2).unwrap();
+        let found = read_puts(&folder.join("log")).unwrap();
+        assert_eq!(
+            found.puts.iter().map(|put| (put.order, put.offset)).collect::<Vec<_>>(),
+            [(0, 0), (1, 24), (2, 128)]
+        );
+        assert_eq!(found.first, offset);
         fs::remove_dir_all(folder).unwrap();
     }
 
@@ -341,13 +248,11 @@ mod tests {
     fn damage_is_noticed() {
         let bytes = written(&[put(0, &[3, 2]), put(1, &[])]);
         // A wrong number of bytes in the first file leads to values that are not there.
-        for place in (0..MAGIC.len()).chain(BEGIN..bytes.len()) {
+        for place in (0..8).chain(BEGIN..bytes.len()) {
             for bit in 0..8 {
                 let mut damaged = bytes.clone();
                 damaged[place] ^= 1 << bit;
-                // A length that leads beyond the end looks like a writer that was killed.
-                let found = parse_puts(&damaged);
-                assert!(found.is_err() || found.unwrap().puts.len() < 2, "byte {place}");
+                assert_eq!(parse_puts(&damaged).unwrap_err().kind(), ErrorKind::Corrupt, "byte {place}");
             }
         }
     }

@@ -6,21 +6,27 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use knarr_array::array::DType;
 
+use crate::account::Account;
 use crate::available::free_on_disk;
 use crate::pace::{Pace, Way};
 use crate::packed::frame_of;
 use crate::packed_parts::{MOST, Part, name_of_parts};
+use crate::values_file::options;
 
 /// How often the file is tried to be made.
 const TRIES: usize = 10;
 /// Fewer bytes are not worth a part of their own.
 const LEAST: usize = 1 << 16;
+
+/// Unit of the blocks that the system says a file has.
+const BLOCK: u64 = 512;
 
 /// What the file is called beside the first one: a link to it.
 const MORE: &str = ".more";
@@ -30,6 +36,19 @@ pub(crate) fn name_of_more(values: &Path) -> PathBuf {
     let mut name = values.as_os_str().to_owned();
     name.push(MORE);
     name.into()
+}
+
+/// Makes a file on a disk, empty, and the directory in which it lies.
+///
+/// # Errors
+/// Those of the file system.
+pub(crate) fn make_on_disk(path: &Path) -> io::Result<File> {
+    let make = || {
+        path.parent().map_or(Ok(()), fs::create_dir_all)?;
+        options().read(true).write(true).create(true).truncate(true).open(path)
+    };
+    // Other launchers remove the directory when nothing is in it.
+    (0..TRIES).find_map(|_| make().ok()).map_or_else(make, Ok)
 }
 
 /// Writes the file. Each write is behind those before it.
@@ -46,23 +65,20 @@ pub(crate) struct Spill {
     end: u64,
     /// What follows and is not written yet: where it begins, its type, and the values.
     next: (u64, DType, Vec<u8>),
+    /// Counts what the file takes on the disk.
+    account: Arc<dyn Account>,
+    counted: u64,
 }
 
 impl Spill {
-    /// Makes the file at `path`, and the link to it beside the first file.
+    /// Makes the file at `path`, to which a link beside the first file leads.
     ///
     /// # Errors
     /// Those of the file system.
-    pub(crate) fn create(path: &Path, values: &Path) -> io::Result<Self> {
-        let make = || {
-            path.parent().map_or(Ok(()), fs::create_dir_all)?;
-            File::options().read(true).write(true).create_new(true).mode(0o600).open(path)
-        };
-        // Other launchers remove the directory when nothing is in it.
-        let file = (0..TRIES).find_map(|_| make().ok()).map_or_else(make, Ok)?;
-        symlink(path, name_of_more(values))?;
-        let (values, next) = (values.to_owned(), (0, DType::U8, Vec::new()));
-        Ok(Self { had: free_on_disk(&file), file, values, list: None, pace: Pace::default(), end: 0, next })
+    pub(crate) fn create(path: &Path, values: &Path, account: Arc<dyn Account>) -> io::Result<Self> {
+        let file = make_on_disk(path)?;
+        let (values, next, had) = (values.to_owned(), (0, DType::U8, Vec::new()), free_on_disk(&file));
+        Ok(Self { had, file, values, list: None, pace: Pace::default(), end: 0, next, account, counted: 0 })
     }
 
     /// Takes values to byte `at`; they are there when [`Spill::flush`] has returned.
@@ -92,16 +108,17 @@ impl Spill {
         Ok(())
     }
 
-    /// Writes what was taken.
+    /// Writes what was taken. What cannot be written is tried again by the next call.
     ///
     /// # Errors
     /// Those of the file system.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
-        let (at, dtype, mut values) = std::mem::replace(&mut self.next, (0, DType::U8, Vec::new()));
+        let (at, dtype, values) = std::mem::replace(&mut self.next, (0, DType::U8, Vec::new()));
         let written = if values.is_empty() { Ok(()) } else { self.part(at, dtype, &values) };
-        let end = at + values.len() as u64;
-        values.clear();
-        self.next = (end, dtype, values);
+        self.next = match written {
+            Ok(()) => (at + values.len() as u64, dtype, cleared(values)),
+            Err(_) => (at, dtype, values),
+        };
         written
     }
 
@@ -120,6 +137,9 @@ impl Spill {
             self.pace.took(way, values, (Some(dtype), None), begin.elapsed());
         }
         self.end = self.end.max(at + values.len() as u64);
+        let takes = self.file.metadata().map_or(self.counted, |found| found.blocks() * BLOCK);
+        self.account.on_disk(takes.saturating_sub(self.counted));
+        self.counted = self.counted.max(takes);
         Ok(())
     }
 
@@ -139,8 +159,7 @@ impl Spill {
         let (list, end) = match &mut self.list {
             Some(list) => list,
             None => {
-                let list =
-                    File::options().write(true).create_new(true).mode(0o600).open(name_of_parts(&self.values))?;
+                let list = options().write(true).create_new(true).open(name_of_parts(&self.values))?;
                 self.list.insert((list, 0))
             }
         };
@@ -151,10 +170,17 @@ impl Spill {
     }
 }
 
+fn cleared(mut values: Vec<u8>) -> Vec<u8> {
+    values.clear();
+    values
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::account::Limit;
     use crate::held::Values;
+    use std::os::unix::fs::symlink;
 
     /// `bytes` bytes of a field, and as many of noise.
     fn field_and_noise(bytes: usize) -> [Vec<u8>; 2] {
@@ -173,7 +199,9 @@ mod tests {
 
     /// A file whose disk looks so slow that everything is packed, or so fast that nothing is.
     fn spill(folder: &Path, is_slow: bool) -> Spill {
-        let spill = Spill::create(&folder.join("disk/more"), &folder.join("values")).unwrap();
+        let (more, values) = (folder.join("disk/more"), folder.join("values"));
+        symlink(&more, name_of_more(&values)).unwrap();
+        let spill = Spill::create(&more, &values, Limit::of(0)).unwrap();
         let (values, seconds) = (vec![0; MOST], if is_slow { 1e9 } else { 1e-9 });
         spill.pace.took(Way::Plain, &values, (Some(DType::F32), None), std::time::Duration::from_secs_f64(seconds));
         spill

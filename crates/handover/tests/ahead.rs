@@ -10,7 +10,7 @@ use knarr_codec::codec::CodecList;
 use knarr_flow::ahead::Ahead;
 use knarr_flow::elsewhere::{ChunkElsewhere, Proven};
 use knarr_flow::pipeline::{Container, Recipe};
-use knarr_handover::{AheadChunks, Gathered, Put, PutLog, Room, write_calls};
+use knarr_handover::{AheadChunks, Gathered, Limit, Put, PutLog, Room, write_calls};
 
 const ROWS: u64 = 64;
 const COLUMNS: u64 = 48;
@@ -31,8 +31,8 @@ impl Program {
         fs::create_dir_all(&folder).unwrap();
         let log = |rank: u64| {
             // Values of the second one go to a disk soon.
-            let (most, more) = (if rank == 1 { 2000 } else { u64::MAX }, folder.join(format!("disk.{rank}")));
-            let room = Room { directory: folder.clone(), free: folder.join("free"), most, more };
+            let (most, more) = (if rank == 1 { 4096 + 2000 } else { u64::MAX }, folder.join(format!("disk.{rank}")));
+            let room = Room { directory: folder.clone(), free: folder.join("free"), account: Limit::of(most), more };
             PutLog::create(room, &format!("values.{rank}"), &format!("log.{rank}"), write_calls).unwrap()
         };
         let logs = (0..2).map(log).collect();

@@ -15,7 +15,9 @@ use knarr_flow::allotted::Allotted;
 use knarr_flow::elsewhere::{ChunkElsewhere, Elsewhere};
 use knarr_flow::output::temporary_name;
 use knarr_flow::pipeline::{Buffers, Container, Recipe};
-use knarr_handover::{Encoding, Far, Gathered, Held, KeptChunks, Put, PutLog, Question, Room, answer, write_calls};
+use knarr_handover::{
+    Encoding, Far, Gathered, Held, KeptChunks, Limit, Put, PutLog, Question, Room, answer, write_calls,
+};
 use knarr_link::{Answers, Link};
 
 const ROWS: u64 = 64;
@@ -102,8 +104,8 @@ fn put_all(folder: &Path) {
     fs::create_dir_all(folder).unwrap();
     for rank in 0..4u64 {
         let (free, more) = (folder.join("free"), folder.join(format!("disk.{rank}")));
-        let most = if rank == 3 { 4000 } else { u64::MAX };
-        let room = Room { directory: folder.to_owned(), free, most, more };
+        let most = if rank == 3 { 4096 + 4000 } else { u64::MAX };
+        let room = Room { directory: folder.to_owned(), free, account: Limit::of(most), more };
         let mut log = PutLog::create(room, &format!("values.{rank}"), &format!("log.{rank}"), write_calls).unwrap();
         for (order, step) in [(0, 1), (1, 2)] {
             let rows = if rank == 2 { ROWS - 3 } else { ROWS }.div_ceil(step);

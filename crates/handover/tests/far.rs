@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use knarr_array::array::DType;
 use knarr_array::error::Result;
 use knarr_array::region::{Region, Regions};
-use knarr_handover::{Beneath, Far, Gathered, Held, Pace, Put, PutLog, Question, Room, answer, write_calls};
+use knarr_handover::{Beneath, Far, Gathered, Held, Limit, Pace, Put, PutLog, Question, Room, answer, write_calls};
 use knarr_link::{Answers, MemoryLink};
 
 const ROWS: u64 = 3000;
@@ -23,8 +23,12 @@ fn value(row: u64, column: u64) -> f32 {
 /// One rank puts an array of numbers.
 fn put(folder: &Path) {
     std::fs::create_dir_all(folder).unwrap();
-    let room =
-        Room { directory: folder.to_owned(), free: folder.join("free"), most: 1 << 20, more: folder.join("disk") };
+    let room = Room {
+        directory: folder.to_owned(),
+        free: folder.join("free"),
+        account: Limit::of(1 << 20),
+        more: folder.join("disk"),
+    };
     let mut log = PutLog::create(room, "values", "log", write_calls).unwrap();
     for row in 0..ROWS {
         let offset = log.reserve(COLUMNS * 4).unwrap();

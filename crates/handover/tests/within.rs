@@ -10,7 +10,7 @@ use knarr_array::array::{ArraySpec, DType, Endian};
 use knarr_array::error::Result;
 use knarr_array::region::{Region, Regions};
 use knarr_handover::{
-    Beneath, Bounded, Bounds, Crossed, Far, Gathered, Held, Pace, Put, PutLog, Question, Room, Within, answer,
+    Beneath, Bounded, Bounds, Crossed, Far, Gathered, Held, Limit, Pace, Put, PutLog, Question, Room, Within, answer,
     write_calls,
 };
 use knarr_link::{Answers, MemoryLink};
@@ -43,8 +43,12 @@ fn bytes_of(variable: usize, value: f32) -> [u8; 4] {
 
 fn put(folder: &Path) {
     std::fs::create_dir_all(folder).unwrap();
-    let room =
-        Room { directory: folder.to_owned(), free: folder.join("free"), most: 1 << 20, more: folder.join("disk") };
+    let room = Room {
+        directory: folder.to_owned(),
+        free: folder.join("free"),
+        account: Limit::of(1 << 20),
+        more: folder.join("disk"),
+    };
     let mut log = PutLog::create(room, "values", "log", write_calls).unwrap();
     for variable in [BOUNDED, EXACT, FOREIGN] {
         for row in 0..ROWS {

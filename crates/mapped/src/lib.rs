@@ -1,4 +1,9 @@
-//! Memory that is a file: spools on a file system in memory, filled at the speed of a memory copy.
+//! Memory that is a file: spools on a file system in memory, filled at the speed of a memory copy, and the account of how much
+//! they take.
+
+mod account;
+
+pub use account::NodeAccount;
 
 use knarr_handover::Memory;
 use std::fs::File;

@@ -5,6 +5,7 @@ use std::fs::DirBuilder;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -13,7 +14,7 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::config::{FileRule, Output, Wait};
 use knarr_capture::meeting::Offers;
 use knarr_capture::program::run;
-use knarr_capture::{Event, HandedOver, Part, SpoolPlace, Writers, identity};
+use knarr_capture::{Event, HandedOver, Part, SpoolPlace, Writers, account_of};
 use knarr_handover::{PutLog, Room};
 use knarr_mapped::map_file;
 use serde::{Deserialize, Serialize};
@@ -32,8 +33,8 @@ type Create = unsafe extern "C" fn(usize, *const c_char, c_int, usize, *mut c_in
 /// What the first rank found before the file is created.
 #[derive(Serialize, Deserialize)]
 enum Begun {
-    /// Its name in the spool, and the number of its session.
-    In(String, u64),
+    /// Its name in the spool, and what is to become of it.
+    In(String, Box<HandedOver>),
     /// It is left to the library, and why, if anybody should know.
     Passed(Option<String>),
 }
@@ -90,7 +91,13 @@ pub(crate) unsafe fn create(
     let code = unsafe { real(comm, header.as_ptr(), mode, info, id) };
     if !has_opened(code) {
         forget(&directory, &ranks);
-        return Some(code);
+    }
+    // If there is no room for a header in the spool, the library creates the file itself, or says what is wrong.
+    match (ranks.largest(u64::from(!has_opened(code))), has_opened(code)) {
+        (Ok(0), _) => {}
+        (_, false) if matches!(ranks.largest(0), Ok(0)) => return None,
+        (_, true) if ranks.largest(1).is_ok() => {}
+        _ => return Some(code),
     }
     // SAFETY: the library has put the number there.
     let number = unsafe { *id };
@@ -139,14 +146,12 @@ pub fn agree_on_place(
         Homes::meet(comm, wanted.spool).map_err(|error| Unplaced { why: Some(error.to_string()), are_apart: false })?;
     let unplaced =
         |why: Option<String>| Unplaced { why: why.filter(|_| homes.is_first()), are_apart: homes.are_apart() };
-    let (mut directory, session) = match begun(wanted, comm, &homes, is_new) {
-        Ok(Begun::In(name, session)) => (wanted.spool.directory.join(name), session),
+    let (mut directory, open) = match begun(wanted, comm, &homes, is_new) {
+        Ok(Begun::In(name, open)) => (wanted.spool.directory.join(name), *open),
         Ok(Begun::Passed(why)) => return Err(unplaced(why)),
         Err(error) => return Err(unplaced(Some(error.to_string()))),
     };
     if homes.are_apart() {
-        let open =
-            HandedOver { session, is_new, ..HandedOver::new(wanted.target.clone(), wanted.rule.clone(), comm.size()) };
         let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
         match Apart::begin(comm, &homes, (&name, headers), &open, || make_directory(&wanted.spool.directory)) {
             Ok(apart) => {
@@ -164,9 +169,9 @@ pub fn agree_on_place(
     }
     let rank = comm.rank();
     let (values, log) = (HandedOver::values(rank), HandedOver::log(rank));
-    let log = PutLog::create(room(wanted, &directory, comm), &values, &log, map_file);
+    let log = room(wanted, &directory, comm).and_then(|room| PutLog::create(room, &values, &log, map_file));
     match agree(comm, log.map(Some)) {
-        Ok(Some(log)) => Ok(Agreed { directory, log, session }),
+        Ok(Some(log)) => Ok(Agreed { directory, log, session: open.session }),
         _ => {
             forget(&directory, ranks);
             Err(unplaced(Some("its values have no place in the spool".to_owned())))
@@ -182,28 +187,36 @@ pub fn writers(wanted: &Wanted, ranks: &Ranks) -> Result<std::result::Result<Wri
     Homes::meet(ranks.comm(), wanted.spool).map(|homes| homes.writers())
 }
 
-/// Room for the values of this rank: half of the memory that values may take is for the file that is written, the other half
-/// for those that are delivered meanwhile.
-fn room(wanted: &Wanted, directory: &Path, comm: &dyn Comm) -> Room {
-    let SpoolPlace { most, disk, token, .. } = wanted.spool;
+/// Room for the values of this rank, within the account of its node.
+///
+/// # Errors
+/// `Write` if the account is gone.
+fn room(wanted: &Wanted, directory: &Path, comm: &dyn Comm) -> Result<Room> {
+    let SpoolPlace { disk, token, .. } = wanted.spool;
+    let spool = &wanted.spool.directory;
     let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let more = format!("{}-{token}-{}.{}", name(&wanted.spool.directory), name(directory), comm.rank());
-    Room {
+    let more = format!("{}-{token}-{}.{}", name(spool), name(directory), comm.rank());
+    let account = account_of(spool).ok_or_else(|| Error::internal("the account of the spool cannot be opened"))?;
+    Ok(Room {
         directory: directory.to_owned(),
         free: wanted.spool.free(),
-        most: most / 2 / comm.size().max(1) as u64,
+        account: Arc::new(account),
         more: disk.join(more),
-    }
+    })
 }
 
 /// Waits until values that are delivered leave half of the memory that values may take.
 fn await_room(wanted: &Wanted) {
-    let SpoolPlace { directory, most, .. } = wanted.spool;
-    let taken = || -> u64 {
-        let pending = HandedOver::pending(directory).into_iter().filter_map(|(_, handed)| handed.ok());
-        pending.map(|handed| handed.bytes_here()).sum()
-    };
-    await_launcher(wanted.run, || taken() <= most / 2);
+    let SpoolPlace { directory, .. } = wanted.spool;
+    let Some(account) = account_of(directory) else { return };
+    let is_used = || account.taken().saturating_sub(unused(&wanted.spool.free())) > account.limit() / 2;
+    await_launcher(wanted.run, || !is_used() || HandedOver::pending(directory).is_empty());
+}
+
+/// Bytes of memory that wait for values.
+fn unused(free: &Path) -> u64 {
+    let entries = std::fs::read_dir(free).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.metadata().ok()).map(|found| found.len()).sum()
 }
 
 /// Makes a directory for the file, on the first rank. Collective.
@@ -236,21 +249,32 @@ fn begun(wanted: &Wanted, comm: &dyn Comm, homes: &Homes, is_new: bool) -> Resul
         Begun::Passed(Some(format!("the program wants no file replaced, and {} is there", made.display())))
     } else {
         match place(wanted, is_new, comm.size()) {
-            Ok((name, session)) => Begun::In(name, session),
+            Ok((name, open)) => Begun::In(name, Box::new(open)),
             Err(error) => Begun::Passed(Some(format!("its values have no place in the spool: {error}"))),
         }
     };
     share(comm, &begun)
 }
 
-/// Makes a directory in the spool for what `ranks` ranks put into the file. Returns its name, and the number of the session.
-fn place(wanted: &Wanted, is_new: bool, ranks: usize) -> Result<(String, u64)> {
+/// Makes a directory in the spool for what `ranks` ranks put into the file. Returns its name, and what is to become of it.
+fn place(wanted: &Wanted, is_new: bool, ranks: usize) -> Result<(String, HandedOver)> {
     let Wanted { target, rule, spool, .. } = wanted;
     let session = if wanted.part.is_some() { Offers::of(&rule.transfer, target).begin()? } else { 0 };
-    let name = make_directory(&spool.directory)?;
-    let replaced = identity(target);
-    let open = HandedOver { session, is_new, replaced, ..HandedOver::new(target.clone(), rule.clone(), ranks) };
-    open.begin(&spool.directory.join(&name)).map(|()| (name, session))
+    let open = HandedOver { session, is_new, ..HandedOver::new(target.clone(), rule.clone(), ranks) };
+    begin(&spool.directory, open)
+}
+
+/// Makes a directory in the spool for a file that the program begins. Returns its name, and what is to become of the file.
+///
+/// # Errors
+/// `Write`.
+pub(crate) fn begin(spool: &Path, open: HandedOver) -> Result<(String, HandedOver)> {
+    let account = account_of(spool).ok_or_else(|| Error::internal("the account of the spool cannot be opened"))?;
+    let name = make_directory(spool)?;
+    let open = open.begun(account.next_generation(0));
+    let directory = spool.join(&name);
+    open.begin(&directory).inspect_err(|_| HandedOver::discard(&directory))?;
+    Ok((name, open))
 }
 
 fn may_write(directory: &Path) -> bool {
@@ -325,6 +349,8 @@ pub struct Closed {
     pub filled: Vec<c_int>,
     /// Bytes of values.
     pub bytes: u64,
+    /// Bytes of the records in the log.
+    pub logged: u64,
     /// Seconds that the program spent in its calls.
     pub blocked_s: f64,
 }
@@ -363,12 +389,14 @@ pub(crate) fn end(id: c_int, aborts: bool) -> Option<c_int> {
         give_up(&ending(&file));
         return Some(code);
     }
+    let logged = if let Values::Own(log) = &mut file.values { log.close() } else { 0 };
     let mine = Closed {
         code,
         failed: file.failure().or_else(|| file.publish().err()),
         records: file.records,
         filled,
         bytes: file.bytes(),
+        logged,
         blocked_s: (file.blocked + start.elapsed()).as_secs_f64(),
     };
     let code = match finish(&ending(&file), &mine) {
@@ -379,66 +407,90 @@ pub(crate) fn end(id: c_int, aborts: bool) -> Option<c_int> {
     Some(if code == NOERR && pending > 0 { EPENDING } else { code })
 }
 
-/// The ranks agree that the file is complete, and one of them says so. If it is not, it is forgotten, and the launcher is
-/// told why. Collective.
+/// The ranks agree that the file is complete, and one of them on each node says so. If it is not, what was put is kept, and the
+/// launcher is told why. Collective.
 ///
 /// # Errors
 /// That of the first rank that has one; `Write` if the rule has closing wait for the file, and it was not delivered.
 pub fn finish(file: &Ending<'_>, mine: &Closed) -> Result<()> {
-    let finished = hand_over(file, mine);
-    // What was not delivered is kept, and the launcher tells of it.
-    let is_kept = waits(file) && HandedOver::is_set_aside(file.directory);
-    if let (Err(error), false) = (&finished, is_kept) {
-        if file.ranks.comm().rank() == 0 {
-            let why = format!("its values could not be handed over: {error}");
-            tell(Event::Passed { path: file.target.to_owned(), why });
-        }
-        give_up(file);
-    }
-    finished
-}
-
-fn hand_over(file: &Ending<'_>, mine: &Closed) -> Result<()> {
     let comm = file.ranks.comm();
-    let all = all_gather(comm, &written(mine)?)?;
-    let all = all.iter().map(|bytes| read::<Closed>(bytes)).collect::<Result<Vec<_>>>()?;
-    if let Some((rank, error)) = all.iter().enumerate().find_map(|(rank, closed)| Some((rank, closed.failed.clone()?)))
-    {
-        return Err(error.at(format!("rank {rank}")));
-    }
-    if let Some(code) = all.iter().map(|closed| closed.code).find(|&code| code != NOERR) {
-        return Err(Error::internal(format!("the program's library does not close its header: code {code}")));
-    }
-    let begun = HandedOver::left_in(file.directory);
-    let handed = file.ranks.note(HandedOver {
-        session: file.session,
-        filled: mine.filled.clone(),
-        is_new: begun.as_ref().is_some_and(|begun| begun.is_new),
-        replaced: begun.and_then(|begun| begun.replaced),
-        records: all.iter().map(|closed| closed.records).max(),
-        bytes: all.iter().map(|closed| closed.bytes).sum(),
-        blocked_s: all.iter().map(|closed| closed.blocked_s).fold(0.0, f64::max),
-        ..HandedOver::new(file.target.to_owned(), file.rule.clone(), comm.size())
-    });
     let is_first = file.ranks.is_first();
-    agree(comm, if is_first { handed.save(file.directory) } else { Ok(()) })?;
+    let handed = gather(file, mine).inspect_err(|_| keep(file, is_first))?;
+    if let Some(error) = handed.failure.clone() {
+        if handed.may_be_kept() {
+            let kept = if is_first { handed.keep(file.directory) } else { Ok(()) };
+            if agree(comm, kept).is_err() {
+                keep(file, is_first);
+            } else if is_first {
+                tell(Event::SetAside { directory: file.directory.to_owned() });
+            }
+        } else {
+            if comm.rank() == 0 {
+                let why = format!("its values could not be handed over: {error}");
+                tell(Event::Passed { path: file.target.to_owned(), why });
+            }
+            give_up(file);
+        }
+        return Err(error);
+    }
+    let saved = if is_first { handed.save(file.directory) } else { Ok(()) };
+    agree(comm, saved).inspect_err(|_| keep(file, is_first))?;
     if is_first {
         tell(Event::HandedOver { directory: file.directory.to_owned() });
     }
-    if !waits(file) {
+    await_place(comm, (file.target, file.rule, file.directory))
+}
+
+/// Keeps what was put into a file of which nothing more can be said.
+fn keep(file: &Ending<'_>, is_first: bool) {
+    if is_first {
+        // If the name cannot be changed either, the launcher finds a file that was never closed.
+        let _ = HandedOver::set_aside(file.directory);
+        tell(Event::SetAside { directory: file.directory.to_owned() });
+    }
+}
+
+/// What the ranks say of a file that all have closed. Collective.
+fn gather(file: &Ending<'_>, mine: &Closed) -> Result<HandedOver> {
+    let comm = file.ranks.comm();
+    let all = all_gather(comm, &written(mine)?)?;
+    let all = all.iter().map(|bytes| read::<Closed>(bytes)).collect::<Result<Vec<_>>>()?;
+    let failed =
+        all.iter().enumerate().find_map(|(rank, closed)| Some(closed.failed.clone()?.at(format!("rank {rank}"))));
+    let not_closed = |code: c_int| {
+        Error::new(ErrorKind::Write, format!("the program's library does not close its header: code {code}"))
+    };
+    let code = all.iter().map(|closed| closed.code).find(|&code| code != NOERR);
+    let begun = HandedOver::left_in(file.directory);
+    let begun = begun.unwrap_or_else(|| HandedOver::new(file.target.to_owned(), file.rule.clone(), comm.size()));
+    Ok(file.ranks.note(HandedOver {
+        session: file.session,
+        filled: mine.filled.clone(),
+        records: all.iter().map(|closed| closed.records).max(),
+        bytes: all.iter().map(|closed| closed.bytes).sum(),
+        logged: Some(all.iter().map(|closed| closed.logged).sum()),
+        blocked_s: all.iter().map(|closed| closed.blocked_s).fold(0.0, f64::max),
+        failure: failed.or_else(|| code.map(not_closed)),
+        ..begun
+    }))
+}
+
+/// If the rule has closing wait for the file, waits until it is in its place. Collective.
+///
+/// # Errors
+/// `Write` if it was not delivered: its values are kept.
+pub(crate) fn await_place(comm: &dyn Comm, (target, rule, directory): (&Path, &FileRule, &Path)) -> Result<()> {
+    if rule.compress.wait != Some(Wait::Close) {
         return Ok(());
     }
-    await_delivery(file.target);
-    let failed = comm.rank() == 0 && HandedOver::is_set_aside(file.directory);
-    agree(comm, if failed { Err(Error::new(ErrorKind::Write, "it was not delivered")) } else { Ok(()) })
+    await_delivery(target);
+    // The launcher takes the directory away when the file is in its place.
+    let is_left = comm.rank() == 0 && HandedOver::left_in(directory).is_some();
+    let what = "it was not delivered; its values are kept";
+    agree(comm, if is_left { Err(Error::new(ErrorKind::Write, what)) } else { Ok(()) })
 }
 
-/// Closing the file waits until it is delivered.
-fn waits(file: &Ending<'_>) -> bool {
-    file.rule.compress.wait == Some(Wait::Close)
-}
-
-fn tell(event: Event) {
+pub(crate) fn tell(event: Event) {
     if let Some(run) = run() {
         run.tell(event);
     }

@@ -3,22 +3,21 @@
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_int};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use knarr_array::comm::{barrier, share};
+use knarr_array::comm::{agree, share};
 use knarr_array::error::{Error, Result};
 use knarr_capture::config::FileRule;
-use knarr_capture::program::run;
-use knarr_capture::{Event, Form, HandedOver, Shown};
+use knarr_capture::{Event, Form, HandedOver, Shown, account_of};
 use serde::{Deserialize, Serialize};
 
 use crate::apart::Homes;
-use crate::begin_end::{forget, make_directory};
-use crate::codes::{NOERR, WRITE, has_opened};
+use crate::begin_end::{await_place, forget, make_directory, tell};
+use crate::codes::{EWRITE, NOERR, WRITE, has_opened};
 use crate::incoming::Incoming;
 use crate::ranks::Ranks;
-use crate::real::{Open, real};
+use crate::real::{Open, library, real};
 use crate::waiting::LOOK_EVERY;
 use crate::wanted::Wanted;
 
@@ -35,7 +34,8 @@ struct Opened {
     incoming: Option<Incoming>,
 }
 
-static OPENED: Mutex<BTreeMap<c_int, Opened>> = Mutex::new(BTreeMap::new());
+/// By their library, and the number that it gave them.
+static OPENED: Mutex<BTreeMap<(usize, c_int), Opened>> = Mutex::new(BTreeMap::new());
 
 /// Where something is shown.
 #[derive(Serialize, Deserialize)]
@@ -107,22 +107,35 @@ pub(crate) unsafe fn open_shown(
         return Some(code);
     }
     let (target, rule) = (wanted.target.clone(), wanted.rule.clone());
-    let opened = Opened { named: named.to_vec(), target, rule, directory, ranks, writes: mode & WRITE != 0, incoming };
+    // PnetCDF takes the mode of the first rank.
+    let writes = share(ranks.comm(), &(mode & WRITE != 0 && incoming.is_none())).unwrap_or(false);
+    if writes && ranks.comm().rank() == 0 {
+        begin_to_change(wanted, &directory);
+    }
+    let opened = Opened { named: named.to_vec(), target, rule, directory, ranks, writes, incoming };
     // SAFETY: the library has put the number there.
     let number = unsafe { *id };
-    OPENED.lock().unwrap_or_else(PoisonError::into_inner).insert(number, opened);
+    OPENED.lock().unwrap_or_else(PoisonError::into_inner).insert((library(), number), opened);
     Some(code)
+}
+
+/// Notes that the program may change what is shown in a directory: if it is killed, `--recover` knows what to make of it.
+fn begin_to_change(wanted: &Wanted, directory: &Path) {
+    let generation = account_of(&wanted.spool.directory).map_or(0, |account| account.next_generation(0));
+    let open = HandedOver::new(wanted.target.clone(), wanted.rule.clone(), 0).begun(generation);
+    // Without it there may be no room left when the file is closed, and the program is told then.
+    let _ = open.begin(directory);
 }
 
 /// The name that the program gave a file that is shown.
 pub(crate) fn named(id: c_int) -> Option<Vec<u8>> {
     let opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-    opened.get(&id).map(|opened| opened.named.clone())
+    opened.get(&(library(), id)).map(|opened| opened.named.clone())
 }
 
 /// Closes a file that is shown. `None` if `id` is none. Collective.
 pub(crate) fn end(id: c_int, aborts: bool) -> Option<c_int> {
-    let opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner).remove(&id)?;
+    let opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner).remove(&(library(), id))?;
     // SAFETY: PnetCDF's functions for a file that it knows.
     let code = unsafe { if aborts { real!(ncmpi_abort(c_int))(id) } else { real!(ncmpi_close(c_int))(id) } };
     let rank = opened.ranks.comm().rank();
@@ -134,30 +147,39 @@ pub(crate) fn end(id: c_int, aborts: bool) -> Option<c_int> {
         return Some(code);
     }
     // All ranks have closed it.
-    let together = barrier(opened.ranks.comm());
-    if rank != 0 {
+    let Opened { ranks, target, rule, directory, writes, .. } = &opened;
+    let closed = ranks.largest(u64::from(code != NOERR));
+    if !writes {
+        forget(directory, ranks);
         return Some(code);
     }
-    let handed = if opened.writes && code == NOERR { together.and_then(|()| hand_over(&opened)) } else { Ok(false) };
-    match handed {
-        Ok(true) => {}
-        Ok(false) => forget(&opened.directory, &opened.ranks),
-        Err(error) => tell(Event::Passed { path: opened.target, why: format!("changes are lost: {error}") }),
-    }
-    Some(code)
+    let handed = match (rank, closed) {
+        (0, Ok(0)) => hand_over(&opened),
+        (0, _) => Err(keep(directory, Error::internal("the program's library does not close it"))),
+        _ => Ok(()),
+    };
+    let handed = agree(ranks.comm(), handed);
+    let handed = handed.and_then(|()| await_place(ranks.comm(), (target, rule, directory)));
+    Some(if handed.is_err() && code == NOERR { EWRITE } else { code })
 }
 
-fn hand_over(opened: &Opened) -> Result<bool> {
-    let classic = opened.directory.join(Shown::CLASSIC);
-    let bytes = std::fs::metadata(&classic).map_err(|error| Error::read(&classic, &error))?.len();
-    let (target, rule) = (opened.target.clone(), opened.rule.clone());
-    HandedOver { bytes, ..HandedOver::new(target, rule, 0) }.save(&opened.directory)?;
-    tell(Event::HandedOver { directory: opened.directory.clone() });
-    Ok(true)
+/// Keeps a changed file that cannot be handed over. Returns why that is.
+fn keep(directory: &Path, error: Error) -> Error {
+    // If the name cannot be changed either, the launcher finds a file that was never closed.
+    let _ = HandedOver::set_aside(directory);
+    tell(Event::SetAside { directory: directory.to_owned() });
+    error
 }
 
-fn tell(event: Event) {
-    if let Some(run) = run() {
-        run.tell(event);
-    }
+/// Hands the changed file over. If that fails it is kept.
+fn hand_over(opened: &Opened) -> Result<()> {
+    let Opened { target, rule, directory, .. } = opened;
+    let classic = directory.join(Shown::CLASSIC);
+    let begun = HandedOver::left_in(directory).unwrap_or_else(|| HandedOver::new(target.clone(), rule.clone(), 0));
+    let saved = std::fs::metadata(&classic)
+        .map_err(|error| Error::read(&classic, &error))
+        .and_then(|found| HandedOver { bytes: found.len(), ..begun }.save(directory));
+    saved.map_err(|error| keep(directory, error))?;
+    tell(Event::HandedOver { directory: directory.clone() });
+    Ok(())
 }

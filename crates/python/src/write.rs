@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// What kind of header an output of this name takes, `netcdf` or `zarr`, if nothing is there that is not to be replaced.
 #[pyfunction]
 pub(crate) fn output_kind(output: PathBuf, force: bool) -> PyResult<&'static str> {
-    let options = RepackOptions { force, save_plan: true, ..RepackOptions::default() };
+    let options = RepackOptions { replaces: force.into(), save_plan: true, ..RepackOptions::default() };
     match vacant_format(&output, &options).map_err(raise)? {
         OutputFormat::NetCdf4 | OutputFormat::Hdf5 => Ok("netcdf"),
         OutputFormat::Zarr => Ok("zarr"),
@@ -64,7 +64,7 @@ pub(crate) fn write(
         Ok(if is_later { computed.later() } else { computed })
     });
     let computed = computed.collect::<Result<Vec<_>>>().map_err(raise)?;
-    let options = RepackOptions { force: request.force, command, when, save_plan: true };
+    let options = RepackOptions { replaces: request.force.into(), command, when, save_plan: true };
     let values = ComputedValues::new(computed.clone(), compute, raised.clone());
     let job = || -> Result<String> {
         let mut settings = request.settings()?;

@@ -15,6 +15,7 @@ use knarr_array::testing::data::{Pattern, Random, SHAPES, sample};
 use knarr_codec::codec::CodecList;
 use knarr_flow::engine::{Engine, Silent};
 use knarr_flow::generate::{FieldSpec, Generated};
+use knarr_flow::output::Replaces;
 use knarr_flow::settings::Settings;
 use knarr_flow::store::Source;
 use knarr_flow::testing::memory::{MemorySource, NamedArray};
@@ -29,7 +30,7 @@ fn engine(jobs: usize) -> Engine {
 }
 
 fn write(source: MemorySource, output: &Path) -> knarr_array::Result<()> {
-    let options = RepackOptions { force: true, ..RepackOptions::default() };
+    let options = RepackOptions { replaces: Replaces::Anything, ..RepackOptions::default() };
     repack_source(&engine(2), Box::new(source), output, &Settings::default(), &options, &Silent).map(|_| ())
 }
 
@@ -125,7 +126,7 @@ fn one_of_several_variables_can_be_chosen() {
     assert!(text.contains("'c'") && text.contains("a, b"), "{text}");
     let settings = |text: &str| Settings { chain: Some(text.parse().unwrap()), ..Settings::default() };
     let one = select(source(), &["b".to_owned()]).unwrap();
-    let options = RepackOptions { force: true, ..RepackOptions::default() };
+    let options = RepackOptions { replaces: Replaces::Anything, ..RepackOptions::default() };
     let error = repack_source(&engine(1), one, &path, &settings("shuffle"), &options, &Silent).unwrap_err();
     assert!(error.to_string().contains("--chain"), "{error}");
 }

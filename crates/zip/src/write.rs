@@ -6,7 +6,7 @@ use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, Result};
-use knarr_flow::output::{Store, Temporary};
+use knarr_flow::output::{Replaces, Store, Temporary};
 use rawzip::path::{EntryPath, ZipFilePath};
 use rawzip::{ErrorKind, ZipArchiveWriter};
 
@@ -33,8 +33,8 @@ impl ZipStore {
     ///
     /// # Errors
     /// As for [`Temporary::create`].
-    pub fn create(target: &Path, force: bool) -> Result<Self> {
-        let temporary = Temporary::create(target, force)?;
+    pub fn create(target: &Path, replaces: impl Into<Replaces>) -> Result<Self> {
+        let temporary = Temporary::create(target, replaces)?;
         let file = temporary.file().try_clone().map_err(|error| Error::write(target, &error))?;
         Ok(Self {
             target: target.to_owned(),

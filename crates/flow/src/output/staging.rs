@@ -3,6 +3,7 @@
 use super::abandoned::{remove_abandoned_once, temporary_name};
 use super::access::take_access;
 use super::common::is_common;
+use super::replaces::{FileIdentity, Replaces};
 use super::store::Store;
 use super::sync::{lacks, sync_many, sync_name, sync_tree};
 use crate::allotted::Allotted;
@@ -36,7 +37,7 @@ pub struct Staging {
     /// The directory: open from the beginning, for the system tells those of a failed write that had it open then, and
     /// locked where the file system has locks.
     directory: File,
-    force: bool,
+    replaces: Replaces,
     files: u64,
     bytes: u64,
     published: bool,
@@ -47,8 +48,9 @@ impl Staging {
     ///
     /// # Errors
     /// `Exists` if the target is there and may not be replaced, `Usage` if it has no name, `Write`.
-    pub fn create(target: &Path, kind: Kind, force: bool) -> Result<Self> {
-        check_target(target, kind, force)?;
+    pub fn create(target: &Path, kind: Kind, replaces: impl Into<Replaces>) -> Result<Self> {
+        let replaces = replaces.into();
+        check_target(target, kind, replaces)?;
         let Some(name) = target.file_name().and_then(|name| name.to_str()) else {
             return Err(Error::usage("the output has no name").at(target.display().to_string()));
         };
@@ -60,7 +62,7 @@ impl Staging {
         // Without a lock the name still tells who writes here.
         let _ = directory.try_lock();
         let made =
-            Self { kind, directory, target: target.to_owned(), dir, force, files: 0, bytes: 0, published: false };
+            Self { kind, directory, target: target.to_owned(), dir, replaces, files: 0, bytes: 0, published: false };
         made.take_access().map_err(write_error)?;
         Ok(made)
     }
@@ -138,7 +140,12 @@ impl Staging {
         let write_error = |error: std::io::Error| Error::write(&self.target, &error);
         match renameat_with(CWD, &self.dir, CWD, &self.target, RenameFlags::EXCHANGE) {
             // `dir` is now the old store; dropping `self` removes it.
-            Ok(()) => return Ok(()),
+            Ok(()) if self.replaces.allows(FileIdentity::at(&self.dir)) => return Ok(()),
+            Ok(()) => {
+                renameat_with(CWD, &self.dir, CWD, &self.target, RenameFlags::EXCHANGE)
+                    .map_err(|error| write_error(error.into()))?;
+                return Err(self.replaces.refused(&self.target));
+            }
             Err(error) if !lacks(error) => return Err(write_error(error.into())),
             Err(_) => {}
         }
@@ -210,11 +217,11 @@ impl Store for Staging {
         let write_error = |error: std::io::Error| Error::write(&self.target, &error);
         self.sync().map_err(write_error)?;
         self.check_files()?;
-        check_target(&self.target, self.kind, self.force)?;
+        check_target(&self.target, self.kind, self.replaces)?;
         match renameat_with(CWD, &self.dir, CWD, &self.target, RenameFlags::NOREPLACE) {
             Ok(()) => self.published = true,
-            Err(Errno::EXIST) if self.force => self.replace()?,
-            Err(Errno::EXIST) => return Err(exists(&self.target)),
+            Err(Errno::EXIST) if self.replaces.may() => self.replace()?,
+            Err(Errno::EXIST) => return Err(self.replaces.refused(&self.target)),
             // File systems without this flag: the check above has to do.
             Err(error) if lacks(error) && !self.target.exists() => {
                 fs::rename(&self.dir, &self.target).map_err(write_error)?;
@@ -241,16 +248,10 @@ fn parent_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-fn exists(target: &Path) -> Error {
-    Error::new(ErrorKind::Exists, "the output exists")
-        .hint("give another name, or --force to replace it")
-        .at(target.display().to_string())
-}
-
-fn check_target(target: &Path, kind: Kind, force: bool) -> Result<()> {
+fn check_target(target: &Path, kind: Kind, replaces: Replaces) -> Result<()> {
+    replaces.check(target)?;
     match fs::symlink_metadata(target) {
         Err(_) => Ok(()),
-        Ok(_) if !force => Err(exists(target)),
         Ok(found) if found.is_dir() && (kind.is)(target) => match (kind.foreign)(target) {
             None => Ok(()),
             Some(foreign) => Err(Error::new(ErrorKind::Exists, format!("it is not of the {}", kind.noun))

@@ -1,7 +1,7 @@
 //! Output under a temporary name beside its final place, until it is complete.
 
 use std::fs::{File, Metadata, OpenOptions, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use super::abandoned::{remove_abandoned_once, temporary_name};
 use super::access::take_access;
+use super::replaces::{FileIdentity, Replaces};
 use super::sync::{lacks, sync_name};
 use super::write_behind::WriteBehind;
 use knarr_array::error::{Error, ErrorKind, Result};
@@ -21,7 +22,7 @@ pub struct Temporary {
     /// Open from the beginning: the system tells those of a failed write that had the file open, and may forget it where
     /// nobody had.
     file: File,
-    force: bool,
+    replaces: Replaces,
     published: bool,
     behind: Option<WriteBehind>,
     /// Permissions at the end, if others than those it was made with.
@@ -33,10 +34,11 @@ impl Temporary {
     /// file, it takes permissions and owner of that one, so that nobody else can read it now.
     ///
     /// # Errors
-    /// `Exists` if the target exists and `force` is not set, or is a device, a pipe or a socket; `Write` if the file cannot
+    /// `Exists` if the target exists and may not be replaced, or is a device, a pipe or a socket; `Write` if the file cannot
     /// be made.
-    pub fn create(target: &Path, force: bool) -> Result<Self> {
-        refuse_existing(target, force)?;
+    pub fn create(target: &Path, replaces: impl Into<Replaces>) -> Result<Self> {
+        let replaces = replaces.into();
+        replaces.check(target)?;
         refuse_special(target)?;
         let name = target
             .file_name()
@@ -46,7 +48,7 @@ impl Temporary {
         let place = |error: std::io::Error| Error::write(target, &error);
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).map_err(place)?;
         let target = target.to_owned();
-        let mut made = Self { path, target, file, force, published: false, behind: None, mode: None };
+        let mut made = Self { path, target, file, replaces, published: false, behind: None, mode: None };
         made.take_access().map_err(|error| Error::write(&made.target, &error))?;
         Ok(made)
     }
@@ -155,16 +157,51 @@ impl Temporary {
 
     /// Gives the file its final name. Of two programs that write one name at once, the second is refused.
     fn rename(&self) -> Result<()> {
-        if !self.force {
-            match renameat_with(CWD, &self.path, CWD, &self.target, RenameFlags::NOREPLACE) {
-                Ok(()) => return Ok(()),
-                Err(Errno::EXIST) => return Err(taken(&self.target)),
-                // Not every file system knows the flag.
-                Err(error) if lacks(error) => refuse_existing(&self.target, self.force)?,
-                Err(error) => return Err(Error::write(&self.target, &error.into())),
-            }
+        let (path, target) = (&self.path, &self.target);
+        let write_error = |error: std::io::Error| Error::write(target, &error);
+        if self.replaces == Replaces::Anything {
+            return std::fs::rename(path, target).map_err(write_error);
         }
-        std::fs::rename(&self.path, &self.target).map_err(|error| Error::write(&self.target, &error))
+        match renameat_with(CWD, path, CWD, target, RenameFlags::NOREPLACE) {
+            Ok(()) => Ok(()),
+            Err(Errno::EXIST) => self.exchange(),
+            // Not every file system knows the flag.
+            Err(error) if lacks(error) => {
+                self.replaces.check(target)?;
+                std::fs::rename(path, target).map_err(write_error)
+            }
+            Err(error) => Err(write_error(error.into())),
+        }
+    }
+
+    /// Takes the place of what has the name, which is looked at before and after: others may replace it at any moment.
+    fn exchange(&self) -> Result<()> {
+        let (path, target) = (&self.path, &self.target);
+        let write_error = |error: std::io::Error| Error::write(target, &error);
+        self.replaces.check(target)?;
+        let exchange = || renameat_with(CWD, path, CWD, target, RenameFlags::EXCHANGE);
+        match exchange() {
+            Ok(()) => {}
+            Err(error) if lacks(error) => return std::fs::rename(path, target).map_err(write_error),
+            // It was removed at this moment.
+            Err(Errno::NOENT) => {
+                let renamed = renameat_with(CWD, path, CWD, target, RenameFlags::NOREPLACE);
+                return renamed.map_err(|_| self.replaces.refused(target));
+            }
+            Err(error) => return Err(write_error(error.into())),
+        }
+        if self.replaces.allows(FileIdentity::at(path)) {
+            // It has lost its name; that it may stay under the other one harms nobody.
+            let _ = std::fs::remove_file(path);
+            return Ok(());
+        }
+        exchange().map_err(|error| write_error(error.into()))?;
+        let is_own = |found: Metadata| self.file.metadata().is_ok_and(|own| own.ino() == found.ino());
+        if !path.symlink_metadata().is_ok_and(is_own) {
+            // Yet another one had taken the name: it is the newest.
+            let _ = exchange();
+        }
+        Err(self.replaces.refused(target))
     }
 }
 
@@ -180,17 +217,6 @@ fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Refuses to replace what was not to be replaced.
-///
-/// # Errors
-/// `Exists` if there is something called `target`, and it may not be replaced.
-pub fn refuse_existing(target: &Path, force: bool) -> Result<()> {
-    if !force && target.symlink_metadata().is_ok() {
-        return Err(taken(target));
-    }
-    Ok(())
-}
-
 /// What is no file stays what it is, whoever asks: a file in place of `/dev/null` is the end of other programs.
 fn refuse_special(target: &Path) -> Result<()> {
     match std::fs::metadata(target) {
@@ -201,10 +227,4 @@ fn refuse_special(target: &Path) -> Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-fn taken(target: &Path) -> Error {
-    Error::new(ErrorKind::Exists, "the output exists")
-        .hint("choose another name, or ask to replace it (--force)")
-        .at(target.display().to_string())
 }

@@ -26,8 +26,8 @@ const ALLOWED: &[(&str, &str)] = &[
     ("native", "array codec"),
     ("zip", "array flow"),
     ("formats", "array codec flow checkpoint handover zip"),
-    ("capture", "array codec flow checkpoint link"),
-    ("pnetcdf", "array handover link mapped capture mpi"),
+    ("capture", "array codec flow checkpoint handover mapped link"),
+    ("pnetcdf", "array caller handover link mapped capture mpi"),
     ("preload", "array codec flow handover capture caller pnetcdf"),
     ("routes", "array codec choose flow handover formats zip"),
     ("s3", "array flow"),
@@ -35,7 +35,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("capi", "array codec choose flow handover mapped checkpoint native formats routes mpi"),
     ("capi-static", "array codec choose flow handover mapped checkpoint native mpi"),
     ("python", "array codec choose flow mapped checkpoint capture native formats routes s3"),
-    ("run", "array codec choose flow handover link checkpoint capture native formats routes s3"),
+    ("run", "array codec choose flow handover mapped link checkpoint capture native formats routes s3"),
     ("cli", "array codec choose flow checkpoint capture native formats routes s3 mpi link run"),
 ];
 

@@ -58,7 +58,7 @@ impl Hdf5Sink {
     /// `Unsupported` for what netCDF-4 cannot express, such as elements that are neither numbers nor characters, and
     /// `Usage` for chunks that do not fit their variable.
     pub fn create(path: &Path, model: &Model, storages: &[Storage], options: SinkOptions) -> Result<Self> {
-        let temporary = Temporary::create(path, options.force)?;
+        let temporary = Temporary::create(path, options.replaces)?;
         Ok(Self {
             targets: Targets::default(),
             file: None,

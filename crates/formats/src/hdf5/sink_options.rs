@@ -1,12 +1,13 @@
 //! How an HDF5 output is made.
 
 use knarr_array::libver::LibverBounds;
+use knarr_flow::output::Replaces;
 
 /// How an output is made.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SinkOptions {
-    /// Replace an existing output.
-    pub force: bool,
+    /// What the output may take the place of.
+    pub replaces: Replaces,
     /// The output will take the place of the input: values in external raw files stay there.
     pub in_place: bool,
     /// Releases of HDF5 whose file format may be used.

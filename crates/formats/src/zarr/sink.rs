@@ -13,7 +13,7 @@ use knarr_array::{Error, Result};
 use knarr_codec::codec::CodecList;
 use knarr_flow::allotted::Allotted;
 use knarr_flow::network::Contents;
-use knarr_flow::output::{Kind, Staging, Store};
+use knarr_flow::output::{Kind, Replaces, Staging, Store};
 use knarr_flow::store::{ChunkToAllot, EncodedChunk, Sink, Source, Storage, Strings};
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
@@ -22,8 +22,8 @@ use std::path::Path;
 /// Choices of the Zarr writer.
 #[derive(Debug, Clone, Default)]
 pub struct ZarrOptions {
-    /// Replace an existing store.
-    pub force: bool,
+    /// What the store may take the place of.
+    pub replaces: Replaces,
     /// Whether chunks share files.
     pub sharding: Sharding,
     /// For what the sink encodes itself, strings of variable length. Without a codec `zstd` they are not compressed.
@@ -75,7 +75,7 @@ impl ZarrSink {
     /// # Errors
     /// `Exists` or `Write`. [`Sink::begin`] gives `Unsupported` for a variable that Zarr or this writer cannot hold.
     pub fn create(path: &Path, model: &Model, storages: &[Storage], options: ZarrOptions) -> Result<Self> {
-        let staging = Staging::create(path, STORE, options.force)?;
+        let staging = Staging::create(path, STORE, options.replaces)?;
         Ok(Self::over(Box::new(staging), model, storages, options))
     }
 

@@ -6,13 +6,13 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use knarr_array::error::{Error, Result};
+use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::{Event, Part};
 use knarr_pnetcdf::{
     Agreed, Closed, Ending, Headers, Ranks, Unplaced, Wanted, agree_on_place, finish, forget, publish_closed, wanted,
 };
 
-use super::file::{self, Captured, Shared, Values, lock};
+use super::file::{self, Captured, Shared, Values, lock, tell};
 use super::header::Header;
 use super::mpi::{Communicator, is_over};
 use super::order::Order;
@@ -170,12 +170,25 @@ pub(crate) unsafe fn create(
     let header = Header::new(&directory, rank);
     let path = CString::new(header.path().as_os_str().as_bytes()).ok()?;
     let (kept, serial) = lists(host, access, ranks.is_alone());
-    // A list that cannot be had fails here with HDF5's own words.
+    let list = if is_parallel { serial } else { access };
     // SAFETY: the program's own arguments but for the name and the list.
-    let id = unsafe { real(path.as_ptr(), flags, creation, if is_parallel { serial } else { access }) };
-    if id < 0 {
+    let id = host.quietly(|_| unsafe { real(path.as_ptr(), flags, creation, list) }).unwrap_or(-1);
+    // Each rank has a header of its own, so each may fail alone. Then HDF5 creates the file itself, or says what is wrong.
+    if !matches!(ranks.largest(u64::from(id < 0)), Ok(0)) {
+        host.quietly(|host| {
+            if let (true, Some(close)) = (id >= 0, host.file_close) {
+                // SAFETY: the file was created above, and nobody else knows it.
+                unsafe { close(id) };
+            }
+            for list in [kept, serial] {
+                drop(Owned::new(host, list, Close::List));
+            }
+        });
         forget(&directory, &ranks);
-        return Some(id);
+        if id < 0 || ranks.is_alone() {
+            passed("its header cannot be made in the spool".to_owned());
+        }
+        return None;
     }
     end_with_mpi(host, &ranks);
     let captured = Captured {
@@ -248,18 +261,24 @@ pub(crate) unsafe fn await_named(name: *const c_char) {
     unsafe { knarr_pnetcdf::await_named(name) };
 }
 
-/// To be called after a call that may have closed captured files. Returns false if the values of one could not be handed
-/// over. Collective if one was closed.
-pub(crate) fn ended(host: &CallerHdf5) -> bool {
+/// To be called after a call that may have closed captured files; `has_failed` if that has returned an error. Returns false if the
+/// values of one could not be handed over. Collective if one was closed.
+pub(crate) fn ended(host: &CallerHdf5, has_failed: bool) -> bool {
+    let end = |file: &Shared| {
+        if has_failed {
+            lock(file).fail(Error::new(ErrorKind::Write, "HDF5 does not close its header without an error"));
+        }
+        end(Some(host), file)
+    };
     // Each is ended, whatever comes of the others.
-    let ended: Vec<bool> = gone(|_| true).iter().map(|file| end(Some(host), file)).collect();
+    let ended: Vec<bool> = gone(|_| true).iter().map(end).collect();
     !ended.contains(&false)
 }
 
 /// Ends what HDF5 has closed later than the program: objects in the file were open, and the last of them is closed now.
 fn end_late(host: &CallerHdf5) {
     if file::any() {
-        ended(host);
+        ended(host, false);
     }
 }
 
@@ -281,7 +300,7 @@ fn end_with_mpi(host: &'static CallerHdf5, ranks: &Ranks) {
         && PARALLEL.set(host).is_ok()
         && let Err(error) = ranks.at_end(mpi_ends)
     {
-        eprintln!("knarr: files that the program does not close are not made: {error}");
+        tell(Path::new("MPI"), format!("files that the program does not close are not made: {error}"));
     }
 }
 
@@ -293,7 +312,7 @@ extern "C" fn mpi_ends() {
         if let Some(host) = PARALLEL.get() {
             // SAFETY: no arguments.
             host.close_library.map(|close| unsafe { close() });
-            ended(host);
+            ended(host, false);
         }
     });
 }
@@ -308,7 +327,7 @@ fn end(host: Option<&CallerHdf5>, file: &Shared) -> bool {
     let start = Instant::now();
     let mut file = lock(file);
     for list in [file.access, file.serial] {
-        drop(host.and_then(|host| Owned::new(host, list, Close::List)));
+        host.and_then(|host| host.quietly(|host| drop(Owned::new(host, list, Close::List))));
     }
     if file.is_incoming() {
         end_incoming(&mut file);
@@ -338,24 +357,19 @@ fn end(host: Option<&CallerHdf5>, file: &Shared) -> bool {
         file.fail(error);
     }
     let blocked: Duration = file.blocked + start.elapsed();
-    let bytes = file.log().map_or(0, |log| log.bytes());
+    let (bytes, logged) = file.log().map_or((0, 0), |log| (log.bytes(), log.close()));
     let mine = Closed {
         code: 0,
         failed: file.failed.clone(),
         records: 0,
         filled: Vec::new(),
         bytes,
+        logged,
         blocked_s: blocked.as_secs_f64(),
     };
     let Captured { ranks, target, rule, directory, session, .. } = &*file;
-    let finished: Result<()> = finish(&Ending { ranks, target, rule, directory, session: *session }, &mine);
-    finished
-        .map_err(|error: Error| {
-            if file.failed.is_none() {
-                eprintln!("knarr: {}: {error}", file.target.display())
-            }
-        })
-        .is_ok()
+    // The launcher tells why it could not be handed over.
+    finish(&Ending { ranks, target, rule, directory, session: *session }, &mine).is_ok()
 }
 
 /// Says so if ranks on several nodes have not made the same collective calls, by which their writes are ordered. Collective.
@@ -368,7 +382,7 @@ fn compare_calls(file: &Captured) -> Result<()> {
     let differ = ranks.largest(u64::from(order.count() < most))? > 0;
     if differ && ranks.comm().rank() == 0 {
         let what = "the ranks have not made the same collective calls, as HDF5 asks them to";
-        eprintln!("knarr: {}: {what}: where their writes overlap, another one may count", target.display());
+        tell(target, format!("{what}: where their writes overlap, another one may count"));
     }
     Ok(())
 }

@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::Error;
+use knarr_capture::Event;
 use knarr_capture::config::{FileRule, Keep, Route};
 use knarr_capture::meeting::Taking;
+use knarr_capture::program::run;
 use knarr_handover::{Gathered, PutLog};
 use knarr_pnetcdf::{Incoming, Ranks};
 
@@ -107,6 +109,13 @@ pub(super) fn becoming(path: &Path) -> Option<Shared> {
     files().iter().find(|(_, file)| is_it(&lock(file))).map(|(_, file)| Arc::clone(file))
 }
 
+/// Has the launcher tell something about a file. A library does not print: the program's standard error is its own.
+pub(super) fn tell(path: &Path, text: String) {
+    if let Some(run) = run() {
+        run.tell(Event::Note { path: path.to_owned(), text });
+    }
+}
+
 impl Captured {
     /// Makes a call and counts the time that it takes.
     pub(super) fn timed<T>(&mut self, call: impl FnOnce(&mut Self) -> T) -> T {
@@ -183,13 +192,14 @@ impl Captured {
     /// Notes an error of handing over, which no later call makes good, and says so.
     pub(super) fn fail(&mut self, error: Error) {
         if self.failed.is_none() {
+            // First of all: nothing that comes next may make it forgotten.
+            self.failed = Some(error.clone());
             self.refuse(&error);
-            self.failed = Some(error);
         }
     }
 
     /// Says why a call fails, which does nothing else.
     pub(super) fn refuse(&self, error: &Error) {
-        eprintln!("knarr: {}: {error}", self.target.display());
+        tell(&self.target, error.to_string());
     }
 }

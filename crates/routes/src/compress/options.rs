@@ -1,10 +1,12 @@
 //! What to do besides encoding.
 
+use knarr_flow::output::Replaces;
+
 /// What to do besides encoding.
 #[derive(Debug, Clone, Default)]
 pub struct RepackOptions {
-    /// Replace an existing output.
-    pub force: bool,
+    /// What the output may take the place of.
+    pub replaces: Replaces,
     /// Line for the `history` attribute of lossy outputs: the command.
     pub command: String,
     /// Date for `history`.

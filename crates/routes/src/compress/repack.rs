@@ -90,7 +90,7 @@ pub fn write_source(
         let source = source.as_ref();
         let counter = Counter::begin();
         let (plan, execution, output_bytes) =
-            values_only::write(engine, source, output, format, options.force, settings, progress)
+            values_only::write(engine, source, output, format, options.replaces, settings, progress)
                 .map_err(|error| blamed(error, &input))?;
         let counted = counter.and_then(|counter| counter.joules());
         return Ok(Repacked {
@@ -212,14 +212,14 @@ impl Job<'_> {
                         Some(_) => Sharding::Requests,
                         None => Sharding::Auto,
                     };
-                    let options = ZarrOptions { force: options.force, sharding, codecs: engine.codecs.clone() };
+                    let options = ZarrOptions { replaces: options.replaces, sharding, codecs: engine.codecs.clone() };
                     let mut sink = match url_of(output) {
                         Some(url) => {
-                            let store = elsewhere(engine, url)?.create(url, zarr::CONTENTS, options.force)?;
+                            let store = elsewhere(engine, url)?.create(url, zarr::CONTENTS, options.replaces.may())?;
                             ZarrSink::over(store, &written, &storages, options)
                         }
                         None if is_zipped(output) => {
-                            let store = ZipStore::create(output, options.force)?;
+                            let store = ZipStore::create(output, options.replaces)?;
                             ZarrSink::over(Box::new(store), &written, &storages, options)
                         }
                         None => ZarrSink::create(output, &written, &storages, options)?,
@@ -228,9 +228,9 @@ impl Job<'_> {
                     Box::new(sink)
                 }
                 _ => {
-                    let (force, libver) = (options.force, settings.libver);
+                    let (replaces, libver) = (options.replaces, settings.libver);
                     let annotated = plan.choices().filter(|choice| choice.bound.is_some()).count();
-                    let options = SinkOptions { force, in_place, libver, annotated };
+                    let options = SinkOptions { replaces, in_place, libver, annotated };
                     let mut sink = Hdf5Sink::create(output, &written, &storages, options)?;
                     sink.copy_from(source)?;
                     references_lost.store(sink.references_lost(), Ordering::Relaxed);
@@ -314,7 +314,7 @@ impl Job<'_> {
         let output_bytes = if is_same {
             size_of(input)
         } else {
-            let temporary = Temporary::create(output, options.force)?;
+            let temporary = Temporary::create(output, options.replaces)?;
             let mut from = File::open(input).map_err(|error| Error::read(input, &error))?;
             let opened = OpenOptions::new().write(true).open(temporary.path());
             let copied = opened.and_then(|mut to| std::io::copy(&mut from, &mut to));
@@ -417,7 +417,7 @@ fn refuse_existing(input: &Path, output: &Path, options: &RepackOptions) -> Resu
         return refuse_inside(input, output);
     }
     if saves_plan(options, output) && !OutputFormat::of(output)?.is_plain() {
-        refuse_other_plan(output, options.force)?;
+        refuse_other_plan(output, options.replaces.may())?;
     }
     // What is at a URL is looked at when the output is made.
     if url_of(output).is_some() || !output.exists() {
@@ -429,7 +429,7 @@ fn refuse_existing(input: &Path, output: &Path, options: &RepackOptions) -> Resu
             .hint("write to another name")
             .at(output.display().to_string()));
     }
-    if options.force {
+    if options.replaces.may() {
         return Ok(());
     }
     if a.is_some() && a == b {
@@ -454,9 +454,9 @@ fn exists(output: &Path) -> Error {
 pub fn vacant_format(output: &Path, options: &RepackOptions) -> Result<OutputFormat> {
     let format = OutputFormat::of(output)?;
     if saves_plan(options, output) && !format.is_plain() {
-        refuse_other_plan(output, options.force)?;
+        refuse_other_plan(output, options.replaces.may())?;
     }
-    let is_taken = url_of(output).is_none() && output.exists() && !options.force;
+    let is_taken = url_of(output).is_none() && output.exists() && !options.replaces.may();
     if is_taken { Err(exists(output)) } else { Ok(format) }
 }
 

@@ -7,7 +7,7 @@ use knarr_choose::plan::{Action, Destination, Plan, VariablePlan};
 use knarr_codec::codec::ReaderLevel;
 use knarr_flow::energy::Phases;
 use knarr_flow::engine::{Engine, Progress};
-use knarr_flow::output::Temporary;
+use knarr_flow::output::{Replaces, Temporary};
 use knarr_flow::pipeline::{Execution, plan_of};
 use knarr_flow::settings::{ChunkRule, Settings};
 use knarr_flow::store::Source;
@@ -26,7 +26,7 @@ pub(crate) fn write(
     source: &dyn Source,
     output: &Path,
     format: OutputFormat,
-    force: bool,
+    replaces: Replaces,
     settings: &Settings,
     progress: &dyn Progress,
 ) -> Result<(Plan, Execution, u64)> {
@@ -34,7 +34,7 @@ pub(crate) fn write(
     let plan = plan(engine, source, format, settings)?;
     let begin = std::time::Instant::now();
     let clocks = Clocks::default();
-    let temporary = Temporary::create(output, force)?;
+    let temporary = Temporary::create(output, replaces)?;
     let file = (temporary.file(), output);
     match format {
         OutputFormat::Csv => csv::write(engine, source, file, csv::separator_of(output), &clocks, progress)?,

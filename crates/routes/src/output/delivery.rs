@@ -71,8 +71,8 @@ impl Making {
         let held = self.ranks.iter().enumerate().map(|(rank, place)| place.clone().held(rank));
         let source = HandedOverSource::of_model(self.model.clone(), held, path)?;
         let raw_bytes = source.model().variables.iter().map(Variable::raw_bytes).sum();
-        let (force, command, when) = (self.replace, self.command.clone(), today());
-        let options = RepackOptions { force, command, when, save_plan: false };
+        let (replaces, command, when) = (self.replace.into(), self.command.clone(), today());
+        let options = RepackOptions { replaces, command, when, save_plan: false };
         let done = write_source(engine, Box::new(source), (path, *format), settings, &options, &Silent)?;
         Ok(Written {
             path: path.clone(),

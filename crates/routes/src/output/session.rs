@@ -63,7 +63,7 @@ impl<C: Comm> Output<C> {
             // The others would only see what rank 0 sees, later.
             let format = match comm.rank() {
                 ROOT => {
-                    let wanted = RepackOptions { force: options.replace, ..RepackOptions::default() };
+                    let wanted = RepackOptions { replaces: options.replace.into(), ..RepackOptions::default() };
                     let format = vacant_format(path, &wanted)?;
                     check_directory(path)?;
                     format

@@ -291,6 +291,8 @@ pub(super) fn is_of_restart_file(config: &Config, message: &Message) -> bool {
         Event::Calls
         | Event::Started
         | Event::HandedOver { .. }
+        | Event::SetAside { .. }
+        | Event::Note { .. }
         | Event::Shown { .. }
         | Event::Received { .. }
         | Event::Flown { .. }

@@ -7,19 +7,21 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::model::Variable;
 use knarr_capture::config::{FileRule, Output};
-use knarr_capture::{Datasets, Form, HandedOver, Shown, identity};
+use knarr_capture::{Datasets, Form, HandedOver, Shown, account_of};
 use knarr_choose::plan::Plan;
 use knarr_codec::chain::ChainSpec;
 use knarr_flow::engine::{Engine, Progress, Silent};
 use knarr_flow::network::url_of;
+use knarr_flow::output::FileIdentity;
 use knarr_flow::settings::Settings;
 use knarr_flow::store::Source;
 use knarr_formats::classic::{self, ClassicSource};
 use knarr_formats::handed_over::HandedOverSource;
 use knarr_formats::zarr;
 use knarr_formats::{Clocks, Inputs, open_handed_over, open_hdf5_unlocked};
-use knarr_handover::{AheadChunks, Far, Gathered, Held};
+use knarr_handover::{Account, AheadChunks, Far, Gathered, Held, read_puts};
 use knarr_link::{Link, link_to};
 use knarr_routes::compress::{OutputFormat, RepackOptions, Repacked, write_source};
 use serde::{Deserialize, Serialize};
@@ -35,6 +37,8 @@ pub(crate) struct Deliver {
     handed: HandedOver,
     /// Directories of the parts that are on this machine, by their numbers; links lead to the others.
     found: BTreeMap<usize, PathBuf>,
+    /// What was made last of an earlier version.
+    made: Option<FileIdentity>,
     /// What was chosen for an earlier file of the same rule.
     earlier: Option<Plan>,
     command: String,
@@ -47,13 +51,14 @@ impl Task for Deliver {
     type Answer = (Repacked, bool);
 
     fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<(Repacked, bool)> {
-        let Self { directory, handed, found, earlier, command, when } = self;
+        let Self { directory, handed, found, made, earlier, command, when } = self;
         let source = source_of(&directory, &handed, &found, engine)?;
         let is_hdf5 = Datasets::read(&directory)?.is_some();
         let HandedOver { target, rule, ranks, is_new, .. } = &handed;
         let output = rule.made_of(target);
         // The plan is saved when the program has ended.
-        let options = RepackOptions { force: true, command, when, save_plan: false };
+        let replaces = handed.replaces(&output, made);
+        let options = RepackOptions { replaces, command, when, save_plan: false };
         // Other places are looked at when the program creates the file.
         if let Some(url) = url_of(&output).filter(|_| *is_new)
             && is_store(engine, url)?
@@ -77,8 +82,9 @@ impl Task for Deliver {
             // The program does not know of Zarr.
             Err(error) if error.kind() == ErrorKind::Unsupported && format == OutputFormat::Zarr => {
                 let source = source_of(&directory, &handed, &found, engine)?;
-                let made = (target.as_path(), OutputFormat::NetCdf4);
-                let written = write_source(engine, source, made, &settings, &options, progress);
+                let options = RepackOptions { replaces: handed.replaces(target, made), ..options };
+                let instead = (target.as_path(), OutputFormat::NetCdf4);
+                let written = write_source(engine, source, instead, &settings, &options, progress);
                 written.map(|made| (made, true)).map_err(|_| error)
             }
             written => written.map(|made| (made, false)),
@@ -114,8 +120,13 @@ fn source_of(
     found: &BTreeMap<usize, PathBuf>,
     engine: &Engine,
 ) -> Result<Box<dyn Source>> {
-    let HandedOver { target, ranks, records, .. } = handed;
+    let HandedOver { target, ranks, records, logged, .. } = handed;
     let puts = Gathered::of(u64::MAX, held(handed, directory, found))?.with_ahead(AheadChunks::open(directory));
+    if let Some(logged) = logged.filter(|logged| *logged != puts.logged()) {
+        let what =
+            format!("its logs have {} bytes of records, and had {logged} when the file was closed", puts.logged());
+        return Err(Error::corrupt(what).at(directory.display().to_string()));
+    }
     let header = directory.join(HandedOver::HEADER);
     Ok(match Datasets::read(directory)? {
         Some(Datasets { addresses }) => {
@@ -126,18 +137,57 @@ fn source_of(
     })
 }
 
+/// True if nothing was put into a file that the program has not closed.
+pub(super) fn holds_nothing(directory: &Path, open: &HandedOver) -> bool {
+    let ranks: Vec<usize> = open.own_part().map_or_else(|| (0..open.ranks).collect(), |part| part.ranks.clone());
+    let is_empty = |rank: &usize| match read_puts(&directory.join(HandedOver::log(*rank))) {
+        Ok(log) => log.puts.is_empty(),
+        // It is made before the program can put anything.
+        Err(error) => error.kind() == ErrorKind::NotFound,
+    };
+    open.ranks > 0 && open.logged.is_none() && ranks.iter().all(is_empty)
+}
+
 /// Writes what a file or a session holds in another format, for a program whose library does not read that.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Show {
     #[serde(with = "crate::path_bytes")]
     directory: PathBuf,
+    /// Where it is written if it finds no memory.
+    #[serde(with = "crate::path_bytes")]
+    disk: PathBuf,
 }
 
 impl Show {
-    pub(super) fn new(directory: PathBuf) -> Self {
-        Self { directory }
+    pub(super) fn new(directory: PathBuf, disk: PathBuf) -> Self {
+        Self { directory, disk }
+    }
+
+    /// Where what the source holds is written: in memory if the account of the node has enough of it, else on the disk. Returns the
+    /// bytes that were taken from the account.
+    fn place(&self, source: &dyn Source, form: Form) -> Result<(PathBuf, u64)> {
+        let here = self.directory.join(Shown::file(form));
+        // On the disk that several nodes share, if it is read on them.
+        if let Ok(there) = std::fs::read_link(&here) {
+            return Ok((there, 0));
+        }
+        let bytes = source.model().variables.iter().map(Variable::raw_bytes).fold(HEADER, u64::saturating_add);
+        let account = self.directory.parent().and_then(account_of);
+        if account.is_none_or(|account| account.take(bytes)) {
+            return Ok((here, bytes));
+        }
+        let name = self.directory.file_name().unwrap_or_default().to_string_lossy();
+        let spool = self.directory.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+        let there = self.disk.join(format!("shown-{spool}-{name}.nc"));
+        std::fs::create_dir_all(&self.disk).map_err(|error| Error::write(&self.disk, &error))?;
+        // It goes with the directory.
+        std::os::unix::fs::symlink(&there, &here).map_err(|error| Error::write(&here, &error))?;
+        Ok((there, 0))
     }
 }
+
+/// Bytes that a header takes, as a rule.
+const HEADER: u64 = 1 << 16;
 
 impl Task for Show {
     const NAME: &'static str = "show";
@@ -154,10 +204,8 @@ impl Task for Show {
             }
             _ => Box::new(open_hdf5_unlocked(&source, &engine.codecs)?),
         };
-        let target = self.directory.join(Shown::file(form));
-        // On the disk that several nodes share, if it is read on them.
-        let target = std::fs::read_link(&target).unwrap_or(target);
-        match form {
+        let (target, taken) = self.place(&*source, form)?;
+        let written = match form {
             Form::Classic => {
                 let file = File::create(&target).map_err(|error| Error::write(&target, &error))?;
                 let version = classic::Version::Cdf5;
@@ -168,7 +216,13 @@ impl Task for Show {
                 let options = RepackOptions { save_plan: false, ..RepackOptions::default() };
                 write_source(engine, source, (&target, OutputFormat::NetCdf4), &settings, &options, progress).map(drop)
             }
+        };
+        // When the directory goes, what the file takes is given back.
+        if let Some(account) = self.directory.parent().and_then(account_of).filter(|_| taken > 0) {
+            account.give_back(taken);
+            account.charge(std::fs::metadata(&target).map_or(0, |found| found.len()));
         }
+        written
     }
 }
 
@@ -176,6 +230,8 @@ impl Task for Show {
 pub(super) struct Delivery {
     pub(super) directory: PathBuf,
     pub(super) handed: HandedOver,
+    /// What was made last of an earlier version.
+    pub(super) made: Option<FileIdentity>,
     /// Directories of parts of other nodes that are on this machine.
     pub(super) found: BTreeMap<usize, PathBuf>,
     /// What was chosen for an earlier file of the same rule.
@@ -198,7 +254,7 @@ impl Delivery {
             let (directory, handed) = (self.directory.clone(), self.handed.clone());
             let (found, command, when) = (self.found.clone(), self.command.clone(), self.when.clone());
             let earlier = self.earlier.as_deref().cloned();
-            let task = Deliver { directory, handed, found, earlier, command, when };
+            let task = Deliver { directory, handed, found, made: self.made, earlier, command, when };
             let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
             match worker.ask(&task, self.effort, &self.cancel, &Silent) {
                 Ok((repacked, is_file)) => {
@@ -207,7 +263,7 @@ impl Delivery {
                     let output = if is_file { input.clone() } else { self.handed.rule.made_of(&input) };
                     // Readers would find old values in the file that the program has replaced.
                     let replaced = self.handed.replaced.filter(|_| output != input);
-                    if replaced.is_some() && replaced == identity(&input) {
+                    if replaced.is_some() && replaced == FileIdentity::at(&input) {
                         let _ = std::fs::remove_file(&input);
                     }
                     return Outcome::Packed(Box::new(Repacked { input, output, input_bytes, ..repacked }));

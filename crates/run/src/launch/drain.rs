@@ -27,21 +27,15 @@ impl Drained {
         self.0.path()
     }
 
-    /// Where the files of `directory` lie now: on the disk, synced, or where they were if they find no room there.
-    pub(super) fn take(&self, directory: &Path) -> PathBuf {
-        let to = directory.file_name().map(|name| self.path().join(name)).unwrap_or_default();
-        if to == directory {
-            return to;
-        }
+    /// Copies the files of `directory` to the disk, synced. Returns where they lie there; `None` if they find no room.
+    pub(super) fn copy(&self, directory: &Path) -> Option<PathBuf> {
+        let to = directory.file_name().map(|name| self.path().join(name)).filter(|to| to != directory)?;
         match copy(directory, &to) {
-            Ok(()) => {
-                // What the links in it lead to is on the disk already, and stays.
-                let _ = fs::remove_dir_all(directory);
-                to
-            }
+            Ok(()) => Some(to),
             Err(_) => {
+                // What the links in it lead to belongs to the directory that it was copied from.
                 let _ = fs::remove_dir_all(&to);
-                directory.to_owned()
+                None
             }
         }
     }
@@ -90,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn files_and_links_move_and_stay_where_there_is_no_place() {
+    fn files_and_links_are_copied_unless_there_is_no_place() {
         let place = std::env::temp_dir().join(format!("knarr-drained-{}", std::process::id()));
         let memory = place.join("memory");
         fs::create_dir_all(&memory).unwrap();
@@ -98,16 +92,14 @@ mod tests {
         fs::write(place.join("more"), [8; 10]).unwrap();
         std::os::unix::fs::symlink(place.join("more"), memory.join("disk.0")).unwrap();
         let drained = Drained::create(&place.join("disk")).unwrap();
-        let at = drained.take(&memory);
+        let at = drained.copy(&memory).unwrap();
         assert_eq!(at, drained.path().join("memory"));
-        assert!(!memory.exists());
         assert_eq!(fs::read(at.join("values.0")).unwrap(), [7; 5000]);
         assert_eq!(fs::read(at.join("disk.0")).unwrap(), [8; 10]);
         // The name is taken.
-        fs::create_dir(&memory).unwrap();
-        fs::write(memory.join("values.0"), [9; 10]).unwrap();
-        assert_eq!(drained.take(&memory), memory);
-        assert_eq!(fs::read(memory.join("values.0")).unwrap(), [9; 10]);
+        assert_eq!(drained.copy(&memory), None);
+        assert_eq!(drained.copy(&at), None, "it is there already");
+        assert_eq!(fs::read(memory.join("values.0")).unwrap(), [7; 5000]);
         fs::remove_dir_all(place).unwrap();
     }
 }

@@ -99,6 +99,8 @@ impl Ledger {
         match event {
             Event::Calls
             | Event::HandedOver { .. }
+            | Event::SetAside { .. }
+            | Event::Note { .. }
             | Event::Shown { .. }
             | Event::Passed { .. }
             | Event::Received { .. }

@@ -4,6 +4,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
 
 use knarr_array::error::{Error, Result};
 use knarr_capture::Message;
@@ -25,12 +26,19 @@ pub(super) enum News {
     Shown,
     /// The node that makes a file knows what became of it, or is gone.
     Gathered(PathBuf, Outcome),
+    /// What lies in the first directory was copied to the second one, on a disk, or finds no room there.
+    Drained(PathBuf, Option<PathBuf>),
+    /// All that was to be copied is.
+    DrainEnded,
     /// Another node knows that the program has ended here, or is gone.
     Told,
 }
 
 /// What Knarr sends to its own socket when the program has ended, behind all messages of the program.
 pub(super) const ENDED: &[u8] = b"ended";
+
+/// Between two tries to hear something.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Starts a thread.
 ///
@@ -48,7 +56,11 @@ pub(super) fn listen(socket: &UnixDatagram, status: &Receiver<(ExitStatus, bool)
         let bytes = match socket.recv(&mut buffer) {
             Ok(len) => buffer.get(..len).unwrap_or_default(),
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-            Err(_) => return,
+            // What is not heard is found in the spool; that the program has ended must not be missed.
+            Err(_) => match status.recv_timeout(PAUSE) {
+                Ok((status, all)) => return drop(news.send(News::Ended(status, all))),
+                Err(_) => continue,
+            },
         };
         let heard = if bytes == ENDED {
             status.recv().ok().map(|(status, all)| News::Ended(status, all))

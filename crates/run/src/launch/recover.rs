@@ -9,6 +9,7 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::{HandedOver, NodePart};
 use knarr_flow::engine::Engine;
 use knarr_flow::network::url_of;
+use knarr_flow::output::FileIdentity;
 
 use super::deliver::{Delivery, is_store, made_instead};
 use super::outcome::{Done, Files, Outcome};
@@ -37,8 +38,8 @@ pub fn recover(
     let mut spools = spool::recoverable(directory)?;
     let mut all: Vec<_> = spools.iter().flat_map(|spool| HandedOver::to_be_made(spool)).collect();
     // The newest of several of one name stays.
-    all.sort_by_key(|(directory, _)| HandedOver::since(directory));
-    let (mut tried, mut made, mut outputs) = (BTreeSet::new(), BTreeSet::new(), Outputs::default());
+    all.sort_by_key(|(_, handed)| handed.as_ref().map_or(0, |handed| handed.generation));
+    let (mut tried, mut made, mut outputs) = (BTreeSet::new(), BTreeMap::new(), Outputs::default());
     for (directory, handed) in all {
         let (directory, handed) = match handed {
             Ok(handed) => {
@@ -56,9 +57,11 @@ pub fn recover(
             continue;
         }
         let target = handed.target.clone();
+        let output = handed.rule.made_of(&target);
+        let was_made: Option<Option<FileIdentity>> = made.get(&output).copied();
         let (found, _) = parts(&handed, &spools);
         let refused = match outputs.take(&handed) {
-            Ok(()) => refused(&engine, (&directory, &handed), &spools, made.contains(&target)),
+            Ok(()) => refused(&engine, (&directory, &handed), &spools, was_made),
             Err(error) => Some(error),
         };
         let outcome = match refused {
@@ -67,6 +70,7 @@ pub fn recover(
                 let job = Delivery {
                     directory: directory.clone(),
                     handed: handed.clone(),
+                    made: was_made.flatten(),
                     found: found.clone(),
                     earlier: None,
                     worker: Arc::clone(&worker),
@@ -79,12 +83,14 @@ pub fn recover(
             }
         };
         if let Outcome::Packed(_) = outcome {
-            made.insert(target.clone());
+            let identity = FileIdentity::at(&output);
+            made.insert(output, identity);
             found.values().for_each(|part| handed.remove(part));
             spools.extend(found.values().chain([&directory]).filter_map(|part| Some(part.parent()?.to_owned())));
         }
-        let note = match &outcome {
-            Outcome::Packed(made) => made_instead(&handed.rule, made).unwrap_or_default(),
+        let note = match (&outcome, &handed.failure) {
+            (Outcome::Packed(_), Some(error)) => format!("without what could not be handed over: {error}"),
+            (Outcome::Packed(made), None) => made_instead(&handed.rule, made).unwrap_or_default(),
             _ => String::new(),
         };
         files.add(target, outcome, note);
@@ -129,8 +135,13 @@ fn refused(
     engine: &Engine,
     (directory, handed): (&Path, &HandedOver),
     spools: &[PathBuf],
-    was_made: bool,
+    was_made: Option<Option<FileIdentity>>,
 ) -> Option<Error> {
+    // Numbers of datasets mean nothing if each rank has counted others.
+    if let Some(error) = handed.failure.as_ref().filter(|error| error.kind() == ErrorKind::Usage) {
+        let hint = format!("nothing can be made of what was put: remove {}", directory.display());
+        return Some(error.clone().hint(hint));
+    }
     let (found, missing) = parts(handed, spools);
     let missing = if handed.part == 0 { missing.first().copied() } else { handed.maker() };
     if let Some(part) = missing {
@@ -156,20 +167,12 @@ fn refused(
         let what = format!("process {process} still writes the file");
         return Some(Error::usage(what).hint("wait until the program has ended"));
     }
-    let time = |path: &Path| std::fs::metadata(path).and_then(|found| found.modified()).ok();
-    if was_made {
-        return None;
-    }
     let output = handed.rule.made_of(&handed.target);
     if let Some(url) = url_of(&output) {
-        return in_bucket(engine, url, directory);
+        return if was_made.is_some() { None } else { in_bucket(engine, url, directory) };
     }
-    let (there, put) = (time(&output)?, time(&directory.join(HandedOver::HEADER)).or_else(|| time(directory))?);
-    (there > put).then(|| {
-        Error::new(ErrorKind::Exists, "what is there is newer than what was handed over")
-            .hint(format!("move it away to have the other one made, or remove {}", directory.display()))
-            .at(output.display().to_string())
-    })
+    let newer = handed.replaces(&output, was_made.flatten()).check(&output).err()?;
+    Some(newer.hint(format!("move it away to have the other one made, or remove {}", directory.display())))
 }
 
 /// The same for a store in a bucket: of one that is there nobody knows whether it is newer.

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, Result};
-use knarr_capture::{ALIVE, HandedOver, SpoolPlace, free_of};
+use knarr_capture::{ACCOUNT, ALIVE, HandedOver, SpoolPlace, free_of};
 use knarr_handover::available_memory;
 use knarr_link::Secret;
+use knarr_mapped::NodeAccount;
 
 use super::nodes::Nodes;
 
@@ -73,8 +74,10 @@ impl Spool {
     /// # Errors
     /// `Read` if the system has no random numbers; `Write`.
     pub(super) fn place(&self, limit: Option<u64>, disk: &Path, nodes: &Nodes) -> Result<SpoolPlace> {
-        let share = available_memory().unwrap_or(LEAST_MEMORY) / SHARE;
+        let share = (available_memory().unwrap_or(LEAST_MEMORY) / SHARE).min(room(&self.directory));
         let most = limit.map_or(share, |limit| limit.min(share));
+        let account = self.directory.join(ACCOUNT);
+        NodeAccount::create(&account, most).map_err(|error| Error::write(&account, &error))?;
         let (node, peer, token) = (nodes.node().to_owned(), nodes.peer().cloned(), Secret::new()?.token());
         // By which others know that they see this spool, and not another one of its name.
         let alive = self.directory.join(ALIVE);
@@ -99,6 +102,12 @@ fn remove(spool: &Path) {
         HandedOver::discard(&entry.path());
     }
     let _ = fs::remove_dir_all(spool);
+}
+
+/// Bytes that values may take of the file system on which a spool lies: headers and logs need some of it, and so may others.
+fn room(spool: &Path) -> u64 {
+    let free = rustix::fs::statvfs(spool).map_or(u64::MAX, |found| found.f_bavail.saturating_mul(found.f_frsize));
+    free - free / 8
 }
 
 /// The share of the memory that is available when a run begins which values may take.

@@ -8,6 +8,7 @@ use knarr_capture::Prescription;
 use knarr_capture::config::FileRule;
 use knarr_codec::codec::FilterSet;
 use knarr_flow::engine::{Engine, Progress};
+use knarr_flow::output::Replaces;
 use knarr_flow::settings::Settings;
 use knarr_routes::compress::{Encoded, Pipeline, RepackOptions, Repacked, encoded, pack, pipelines};
 use serde::{Deserialize, Serialize};
@@ -34,7 +35,7 @@ impl Task for PackFile {
     fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<Repacked> {
         let Self { input, output, rule, filters, command, when } = self;
         // The plan is saved when the program has ended.
-        let options = RepackOptions { force: true, command, when, save_plan: false };
+        let options = RepackOptions { replaces: Replaces::Anything, command, when, save_plan: false };
         let settings = Settings { filters, ..rule.settings()? };
         pack(engine, &input, &output, &settings, &options, progress)
     }

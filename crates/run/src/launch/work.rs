@@ -1,6 +1,8 @@
 //! The main loop of a run: hears what the program does, has closed files packed one after the other, and ends when the
 //! program has ended and its files are done.
 
+mod draining;
+mod pending;
 mod undelivered;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -16,12 +18,13 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::{Event, HandedOver, Message, Prescription, Shown, Writers};
 use knarr_choose::plan::Plan;
 use knarr_flow::engine::Silent;
+use knarr_flow::output::FileIdentity;
 use knarr_flow::pipeline::for_later;
 use knarr_link::Peer;
 
 use super::ahead::AheadWork;
 use super::checkpoint::{self, Watches};
-use super::deliver::{Delivery, Show, made_instead};
+use super::deliver::{Delivery, Show, holds_nothing, made_instead};
 use super::drain::Drained;
 use super::ledger::{Due, Ledger};
 use super::news::{ENDED, News, listen, spawn};
@@ -32,7 +35,7 @@ use super::pack::Job;
 use super::prepare::Begun;
 use super::program::{self, GRACE};
 use super::spool::Spool;
-use super::taken::Taken;
+use super::taken::{Taken, Unused};
 use super::transfer::Transfers;
 use super::waiting::Waiting;
 use crate::processes::System;
@@ -40,6 +43,8 @@ use crate::worker::{Effort, Worker};
 
 /// How often files are looked after whose closing nobody tells of.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How often the spool is looked at for what nobody has told of: messages may be lost.
+const LOOK_FOR_MORE: Duration = Duration::from_secs(1);
 
 /// The same while other components are to take what the program has written.
 const LOOK_OFTEN: Duration = Duration::from_millis(20);
@@ -85,12 +90,15 @@ pub(super) fn supervise(begun: &Begun, watches: &Watches, mut child: Child) -> R
     });
     let files = work.finish();
     begun.nodes.linger();
-    Ok(Supervised { code, files, learnt: work.learnt, calls_seen: work.ledger.calls_seen, taken: work.taken })
+    let taken = begun.spool.as_ref().map(|spool| Taken::of(spool.path())).unwrap_or_default();
+    Ok(Supervised { code, files, learnt: work.learnt, calls_seen: work.ledger.calls_seen, taken })
 }
 
 /// A file that is being packed.
 struct UnderWay {
     path: PathBuf,
+    /// In the spool, if it was handed over.
+    directory: Option<PathBuf>,
     /// Set to stop it.
     cancel: Arc<AtomicBool>,
     /// The program had ended when it began: nobody but others can change the file.
@@ -123,8 +131,22 @@ struct Work<'a> {
     shown: VecDeque<PathBuf>,
     /// Directories of files that were handed over and wait for their delivery.
     handed_over: VecDeque<PathBuf>,
+    /// All directories of the spool that were heard of.
+    known: BTreeSet<PathBuf>,
+    /// Those of them that are shown to the program, and may come back.
+    lent: BTreeSet<PathBuf>,
+    /// What has the names of files that were made of what was handed over.
+    made: BTreeMap<PathBuf, FileIdentity>,
     /// Where those lie that were moved out of memory.
-    drained: Option<Drained>,
+    drained: Option<Arc<Drained>>,
+    /// Threads that move something out of memory.
+    draining: usize,
+    /// Copies of what is being delivered from memory.
+    copies: BTreeMap<PathBuf, PathBuf>,
+    /// SIGTERM was heeded: while the program ran, and when it had ended.
+    has_drained: [bool; 2],
+    /// Memory that waits for values.
+    unused: Unused,
     /// Files that are made of what several nodes hold.
     apart: BTreeMap<PathBuf, HandedOver>,
     /// Number of files of which this node holds a part, and that others make, and of nodes that are told that the program has
@@ -143,8 +165,6 @@ struct Work<'a> {
     ahead: AheadWork,
     /// Processes of the program that wait.
     waiting: Waiting,
-    /// What values took so far that waited.
-    taken: Taken,
     ended: Option<(ExitStatus, Instant)>,
 }
 
@@ -166,7 +186,14 @@ impl<'a> Work<'a> {
             died: BTreeMap::new(),
             shown: VecDeque::new(),
             handed_over: VecDeque::new(),
+            known: BTreeSet::new(),
+            lent: BTreeSet::new(),
+            made: BTreeMap::new(),
             drained: None,
+            draining: 0,
+            copies: BTreeMap::new(),
+            has_drained: [false, false],
+            unused: Unused::default(),
             apart: BTreeMap::new(),
             awaited: 0,
             beside: BTreeMap::new(),
@@ -176,7 +203,6 @@ impl<'a> Work<'a> {
             under_way: None,
             ahead: AheadWork::new(begun),
             waiting: Waiting::default(),
-            taken: Taken::default(),
             ended: None,
         }
     }
@@ -194,7 +220,7 @@ impl<'a> Work<'a> {
 
     /// Until the program has ended and its files are done. Returns the program's exit code.
     fn until_done(&mut self) -> u8 {
-        let mut last_look = Instant::now();
+        let (mut last_look, mut last_search) = (Instant::now(), Instant::now());
         loop {
             let most = if self.transfers.are_open() { LOOK_OFTEN } else { LOOK_EVERY };
             match self.receive.recv_timeout(most) {
@@ -202,9 +228,6 @@ impl<'a> Work<'a> {
                 Ok(News::Ended(status, all)) => {
                     self.ended = Some((status, Instant::now()));
                     self.watches.ended(status.success());
-                    if self.begun.signals.is_terminated() {
-                        self.drain();
-                    }
                     // The other side hears first what was read.
                     self.begun.away.tell();
                     self.begun.nodes.ended();
@@ -216,6 +239,8 @@ impl<'a> Work<'a> {
                 Ok(News::Done(path, outcome)) => self.done(path, outcome),
                 Ok(News::Ahead(directory, plan)) => self.ahead.done(&directory, plan),
                 Ok(News::Shown) => self.under_way = None,
+                Ok(News::Drained(from, to)) => self.drained(&from, to),
+                Ok(News::DrainEnded) => self.draining -= 1,
                 Ok(News::Told) => self.awaited -= 1,
                 Ok(News::Gathered(path, outcome)) => {
                     self.awaited -= 1;
@@ -232,11 +257,15 @@ impl<'a> Work<'a> {
                 under_way.cancel.store(true, Ordering::Relaxed);
             }
             if last_look.elapsed() >= LOOK_EVERY || self.ended.is_some() {
-                self.look_at_spool();
+                self.heed_termination();
                 self.encode_ahead();
                 self.ledger.settle(&System);
                 self.watches.settle();
                 last_look = Instant::now();
+            }
+            if last_search.elapsed() >= LOOK_FOR_MORE {
+                self.look_for_more();
+                last_search = Instant::now();
             }
             self.handed_over.extend(self.transfers.settle());
             self.try_again();
@@ -246,11 +275,14 @@ impl<'a> Work<'a> {
                 && self.under_way.is_none()
                 && self.ahead.is_idle()
                 && self.awaited == 0
+                && self.draining == 0
                 && (self.handed_over.is_empty() && !self.transfers.are_open()
                     || self.begun.engine.cancel.load(Ordering::Relaxed))
                 && (!self.ledger.is_open()
                     || since.elapsed() > GRACE
                     || self.begun.engine.cancel.load(Ordering::Relaxed))
+                // Whatever nobody has told of is done, too.
+                && !self.look_for_more()
             {
                 return program::exit_code(status);
             }
@@ -269,12 +301,6 @@ impl<'a> Work<'a> {
         }
     }
 
-    fn look_at_spool(&mut self) {
-        if let Some(spool) = &self.begun.spool {
-            self.taken.look(spool.path());
-        }
-    }
-
     fn hear(&mut self, message: Message) {
         if !self.watches.is_empty() {
             self.watches.hear(message.clone());
@@ -283,9 +309,10 @@ impl<'a> Work<'a> {
             }
         }
         match &message.event {
-            Event::HandedOver { directory } if self.transfers.close(directory) => {}
-            Event::HandedOver { directory } => self.take(directory.clone()),
-            Event::Shown { directory } => self.shown.push_back(directory.clone()),
+            Event::HandedOver { directory } => self.closed(directory.clone()),
+            Event::SetAside { directory } => self.set_aside(directory.clone()),
+            Event::Shown { directory } => self.asked_for(directory.clone()),
+            Event::Note { path, text } => self.begun.notices.warn(&format!("{}: {text}", path.display())),
             Event::Passed { path, why } | Event::Apart { path, why } => {
                 self.files.add(path.clone(), Outcome::Left(why.clone()), String::new());
             }
@@ -322,7 +349,6 @@ impl<'a> Work<'a> {
 
     /// Takes what was handed over: a file is made of it here, or it is a part of one that another node makes.
     fn take(&mut self, directory: PathBuf) {
-        self.look_at_spool();
         let handed = HandedOver::read(&directory).ok().flatten().filter(|handed| handed.maker().is_some());
         let Some(handed) = handed else { return self.handed_over.push_back(directory) };
         let path = handed.target.clone();
@@ -336,7 +362,8 @@ impl<'a> Work<'a> {
 
     /// Begins to pack the next file if none is under way.
     fn begin_next(&mut self) {
-        if self.under_way.is_some() || self.begun.engine.cancel.load(Ordering::Relaxed) {
+        // What is moved out of memory comes first: there may be little time.
+        if self.under_way.is_some() || self.draining > 0 || self.begun.engine.cancel.load(Ordering::Relaxed) {
             return;
         }
         let ended = self.ended.is_some();
@@ -382,7 +409,9 @@ impl<'a> Work<'a> {
             let _ = send.send(News::Done(path, job.run()));
         });
         match started {
-            Ok(()) => self.under_way = Some(UnderWay { path, cancel, after_end: ended, is_awaited: false }),
+            Ok(()) => {
+                self.under_way = Some(UnderWay { path, directory: None, cancel, after_end: ended, is_awaited: false });
+            }
             Err(error) => self.done(path, Outcome::Failed(error)),
         }
     }
@@ -392,8 +421,9 @@ impl<'a> Work<'a> {
         let cancel = Arc::new(AtomicBool::new(false));
         let (worker, stop, send) = (Arc::clone(&self.worker), Arc::clone(&cancel), self.send.clone());
         let (effort, place) = (Effort { jobs: self.begun.engine.jobs, background: false }, directory.clone());
+        let disk = self.begun.scratch.path().to_owned();
         let started = spawn("shower", move || {
-            let task = Show::new(place.clone());
+            let task = Show::new(place.clone(), disk);
             let mut worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
             let shown = worker.ask(&task, effort, &stop, &Silent).map_err(Error::from);
             // If that cannot be written the program hears nothing, and asks whether the launcher lives.
@@ -401,7 +431,10 @@ impl<'a> Work<'a> {
             let _ = send.send(News::Shown);
         });
         match started {
-            Ok(()) => self.under_way = Some(UnderWay { path: directory, cancel, after_end: false, is_awaited: true }),
+            Ok(()) => {
+                self.under_way =
+                    Some(UnderWay { path: directory, directory: None, cancel, after_end: false, is_awaited: true });
+            }
             Err(error) => drop(Shown::answer(&directory, &Err(error))),
         }
     }
@@ -412,7 +445,10 @@ impl<'a> Work<'a> {
             handed.ok_or_else(|| Error::internal("nothing is handed over there").at(directory.display().to_string()))
         }) {
             Ok(handed) => handed,
-            Err(error) => return self.done(directory, Outcome::Failed(error)),
+            Err(error) => {
+                let _ = HandedOver::set_aside(&directory);
+                return self.done(directory.clone(), Outcome::Undelivered(error, directory));
+            }
         };
         let cancel = Arc::new(AtomicBool::new(false));
         let (path, target) = (handed.target.clone(), handed.target.clone());
@@ -425,8 +461,10 @@ impl<'a> Work<'a> {
             self.begun.nodes.begin(&handed);
             self.apart.insert(path.clone(), handed.clone());
         }
+        let output = handed.rule.made_of(&path);
         let job = Delivery {
-            directory,
+            directory: directory.clone(),
+            made: self.made.get(&output).copied(),
             found: BTreeMap::new(),
             earlier: self.begun.snapshot.rule_for(&path).and_then(|(rule, _)| self.chosen.get(&rule).cloned()),
             handed,
@@ -441,8 +479,14 @@ impl<'a> Work<'a> {
             let _ = send.send(News::Done(target, job.run()));
         });
         match started {
-            Ok(()) => self.under_way = Some(UnderWay { path, cancel, after_end: ended, is_awaited: false }),
-            Err(error) => self.done(path, Outcome::Failed(error)),
+            Ok(()) => {
+                let directory = Some(directory);
+                self.under_way = Some(UnderWay { path, directory, cancel, after_end: ended, is_awaited: false });
+            }
+            Err(error) => {
+                let _ = HandedOver::set_aside(&directory);
+                self.done(path, Outcome::Undelivered(error, directory));
+            }
         }
     }
 
@@ -452,8 +496,12 @@ impl<'a> Work<'a> {
         }
     }
 
-    fn done(&mut self, path: PathBuf, outcome: Outcome) {
+    fn done(&mut self, path: PathBuf, mut outcome: Outcome) {
         let under_way = self.under_way.take();
+        let directory = under_way.as_ref().and_then(|under_way| under_way.directory.clone());
+        if let Some(directory) = &directory {
+            self.drop_copy(directory, &mut outcome);
+        }
         let stopped = under_way.as_ref().is_some_and(|under_way| under_way.cancel.load(Ordering::Relaxed));
         let after_end = under_way.is_some_and(|under_way| under_way.after_end);
         match &outcome {
@@ -481,6 +529,11 @@ impl<'a> Work<'a> {
             && let Some((rule, _)) = self.begun.snapshot.rule_for(&path)
         {
             self.chosen.insert(rule, Arc::new(for_later(repacked.plan.clone())));
+        }
+        if let (Outcome::Packed(repacked), true) = (&outcome, directory.is_some())
+            && let Some(identity) = FileIdentity::at(&repacked.output)
+        {
+            self.made.insert(repacked.output.clone(), identity);
         }
         let note = match (&outcome, self.died.remove(&path)) {
             (Outcome::Packed(_), Some(earlier)) => format!("at the second attempt: {}", earlier.message()),
@@ -523,9 +576,6 @@ impl<'a> Work<'a> {
 
     /// What became of all files.
     fn finish(&mut self) -> Files {
-        if self.begun.signals.is_terminated() {
-            self.drain();
-        }
         let mut files = std::mem::take(&mut self.files);
         for (directory, open) in self.begun.spool.iter().flat_map(|spool| HandedOver::open(spool.path())) {
             if let Ok(open) = open
@@ -547,7 +597,7 @@ impl<'a> Work<'a> {
         }
         let memory = self.begun.spool.as_ref().map(Spool::path);
         for (directory, closed) in memory.into_iter().flat_map(HandedOver::pending) {
-            // By ranks that outlived the command: it was gone, and nobody listened any more.
+            // At this moment, by ranks that outlived the command.
             if let (Ok(closed), false) = (closed, waiting.contains(&directory))
                 && closed.session == 0
             {
@@ -555,9 +605,14 @@ impl<'a> Work<'a> {
                 files.add(closed.target, Outcome::Undelivered(error, directory), String::new());
             }
         }
-        let spools = memory.into_iter().chain(self.drained.as_ref().map(Drained::path));
+        let spools = memory.into_iter().chain(self.drained.as_ref().map(|drained| drained.path()));
         for (directory, open) in spools.flat_map(HandedOver::open) {
             let Ok(open) = open else { continue };
+            if holds_nothing(&directory, &open) {
+                // Nobody can have put anything.
+                HandedOver::discard(&directory);
+                continue;
+            }
             let _ = HandedOver::set_aside(&directory);
             let error = Error::new(ErrorKind::Write, "the program has ended before it had closed the file");
             files.add(open.target, Outcome::Undelivered(error, directory), String::new());

@@ -1,0 +1,93 @@
+//! Moves what waits in memory to the disk when SIGTERM comes: the batch system ends all some seconds later, and clears memory.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use knarr_capture::HandedOver;
+
+use super::Work;
+use crate::launch::drain::Drained;
+use crate::launch::news::{News, spawn};
+use crate::launch::outcome::Outcome;
+
+impl Work<'_> {
+    /// When SIGTERM has come: what the program has closed goes to the disk at once, and what it has not closed when it has
+    /// ended. What other components read stays.
+    pub(super) fn heed_termination(&mut self) {
+        let has_ended = self.ended.is_some();
+        if !self.begun.signals.is_terminated() || self.has_drained[usize::from(has_ended)] {
+            return;
+        }
+        self.has_drained[usize::from(has_ended)] = true;
+        let Some(spool) = &self.begun.spool else { return };
+        let is_meant = |directory: &PathBuf, handed: &HandedOver| {
+            let is_closed = HandedOver::is_closed(directory) || HandedOver::is_set_aside(directory);
+            handed.session == 0 && (is_closed || has_ended) && !self.copies.contains_key(directory)
+        };
+        let left = HandedOver::left(spool.path()).into_iter();
+        let waiting =
+            left.filter(|(directory, handed)| handed.as_ref().is_ok_and(|handed| is_meant(directory, handed)));
+        let mut waiting: Vec<_> = waiting.filter_map(|(directory, handed)| Some((directory, handed.ok()?))).collect();
+        // The oldest ones first.
+        waiting.sort_by_key(|(_, handed)| handed.generation);
+        self.move_out(waiting.into_iter().map(|(directory, _)| directory).collect());
+    }
+
+    /// Begins to move these directories from memory to the disk.
+    pub(super) fn move_out(&mut self, waiting: Vec<PathBuf>) {
+        if waiting.is_empty() {
+            return;
+        }
+        if self.drained.is_none() {
+            self.drained = Drained::create(self.begun.scratch.path()).ok().map(Arc::new);
+        }
+        let Some(drained) = self.drained.clone() else { return };
+        self.begun.nodes.add(drained.path());
+        let send = self.send.clone();
+        let started = spawn("drain", move || {
+            for from in waiting {
+                let to = drained.copy(&from);
+                let _ = send.send(News::Drained(from, to));
+            }
+            let _ = send.send(News::DrainEnded);
+        });
+        self.draining += usize::from(started.is_ok());
+    }
+
+    /// What lies in `from` was copied.
+    pub(super) fn drained(&mut self, from: &Path, to: Option<PathBuf>) {
+        let Some(to) = to else { return };
+        self.known.insert(to.clone());
+        let under_way = self.under_way.as_ref().and_then(|under_way| under_way.directory.as_deref());
+        if under_way == Some(from) {
+            self.copies.insert(from.to_owned(), to);
+        } else if HandedOver::left_in(from).is_none() {
+            // It was delivered meanwhile.
+            HandedOver::discard(&to);
+        } else {
+            self.moved(from, &to);
+        }
+    }
+
+    /// From now on the copy counts.
+    fn moved(&mut self, from: &Path, to: &Path) {
+        for directory in self.handed_over.iter_mut().filter(|directory| *directory == from) {
+            to.clone_into(directory);
+        }
+        self.files.moved(from, to);
+        HandedOver::moved(from);
+    }
+
+    /// What lies in a directory was delivered, or was not: one of two copies is enough.
+    pub(super) fn drop_copy(&mut self, directory: &Path, outcome: &mut Outcome) {
+        let Some(copy) = self.copies.remove(directory) else { return };
+        match outcome {
+            Outcome::Undelivered(_, kept) => {
+                let _ = HandedOver::set_aside(&copy);
+                HandedOver::moved(directory);
+                *kept = copy;
+            }
+            _ => HandedOver::discard(&copy),
+        }
+    }
+}

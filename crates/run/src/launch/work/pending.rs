@@ -1,0 +1,59 @@
+//! What the program has handed over, and asks for. Its messages are hints: what is to be done lies in the spool.
+
+use std::path::PathBuf;
+
+use knarr_array::error::{Error, ErrorKind};
+use knarr_capture::{HandedOver, Shown};
+
+use super::Work;
+use crate::launch::outcome::Outcome;
+use crate::launch::spool::Spool;
+
+impl Work<'_> {
+    /// Looks for what nobody has told of. True if there was something.
+    pub(super) fn look_for_more(&mut self) -> bool {
+        let Some(spool) = self.begun.spool.as_ref().map(Spool::path) else { return false };
+        self.unused.release(spool, self.waiting.is_any());
+        let before = self.known.len();
+        for directory in HandedOver::directories(spool) {
+            if self.known.contains(&directory) {
+                continue;
+            }
+            if HandedOver::is_closed(&directory) {
+                self.closed(directory);
+            } else if HandedOver::is_set_aside(&directory) {
+                self.set_aside(directory);
+            } else if Shown::is_asked_for(&directory) {
+                self.asked_for(directory);
+            }
+        }
+        self.known.len() > before
+    }
+
+    /// All ranks have closed the file in a directory.
+    pub(super) fn closed(&mut self, directory: PathBuf) {
+        // One that is shown is known already, and is handed over when the program has changed it.
+        let is_new = self.known.insert(directory.clone()) || self.lent.remove(&directory);
+        if is_new && !self.transfers.close(&directory) {
+            self.take(directory);
+        }
+    }
+
+    /// A file could not be handed over. What was put is kept.
+    pub(super) fn set_aside(&mut self, directory: PathBuf) {
+        let is_new = self.known.insert(directory.clone()) || self.lent.remove(&directory);
+        let Some(kept) = HandedOver::left_in(&directory).filter(|_| is_new) else { return };
+        let unknown = || Error::new(ErrorKind::Write, "its values could not be handed over");
+        let error = kept.failure.unwrap_or_else(unknown);
+        self.begun.notices.warn(&format!("{}: {error}", kept.target.display()));
+        self.files.add(kept.target, Outcome::Undelivered(error, directory), String::new());
+    }
+
+    /// The program waits for a file to be shown to it.
+    pub(super) fn asked_for(&mut self, directory: PathBuf) {
+        if self.known.insert(directory.clone()) {
+            self.lent.insert(directory.clone());
+            self.shown.push_back(directory);
+        }
+    }
+}
