@@ -1,8 +1,12 @@
-//! Code that is loaded into other programs has to call the HDF5 of its caller.
+//! Code that is loaded into other programs has to call the library of its caller: HDF5, or PnetCDF.
 //!
-//! A process may hold several HDF5 libraries, each private to a Python package, and identifiers of one mean nothing to
+//! A process may hold several of them, each private to a Python package or a plugin, and identifiers of one mean nothing to
 //! another. An address in the calling code says which object it lies in, an executable or a library. The functions of the
-//! right HDF5 are looked up from there.
+//! right library are looked up from there.
+
+mod cache;
+
+pub use cache::Cache;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 

@@ -6,6 +6,9 @@ use std::ffi::{c_int, c_longlong};
 /// `MPI_Offset`.
 pub(crate) type Offset = c_longlong;
 
+/// A flexible function takes as many elements as are wanted, whatever its count: `NC_COUNT_IGNORE`.
+pub(crate) const COUNT_IGNORE: Offset = -1;
+
 pub(crate) const NOERR: c_int = 0;
 pub(crate) const EINVAL: c_int = -36;
 /// A put into a file that was opened for reading.
@@ -24,6 +27,8 @@ pub(crate) const ERANGE: c_int = -60;
 /// An independent call in collective mode, and the reverse.
 pub(crate) const ENOTINDEP: c_int = -202;
 pub(crate) const EINDEP: c_int = -203;
+/// Something that nobody expects.
+pub(crate) const EFILE: c_int = -204;
 pub(crate) const EREAD: c_int = -205;
 pub(crate) const EWRITE: c_int = -206;
 /// A datatype of several kinds of elements.

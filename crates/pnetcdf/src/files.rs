@@ -8,19 +8,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::file::{Captured, Mode, Values};
+use crate::real::library;
 
-static FILES: Mutex<BTreeMap<c_int, Arc<Mutex<Captured>>>> = Mutex::new(BTreeMap::new());
+/// Files are known by their library, and the number that it gave them.
+type Key = (usize, c_int);
+
+static FILES: Mutex<BTreeMap<Key, Arc<Mutex<Captured>>>> = Mutex::new(BTreeMap::new());
 /// How many there are: most programs have none.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-fn files() -> MutexGuard<'static, BTreeMap<c_int, Arc<Mutex<Captured>>>> {
+fn files() -> MutexGuard<'static, BTreeMap<Key, Arc<Mutex<Captured>>>> {
     FILES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Adds a file.
 pub(crate) fn add(file: Captured) {
     let mut files = files();
-    files.insert(file.id, Arc::new(Mutex::new(file)));
+    files.insert((library(), file.id), Arc::new(Mutex::new(file)));
     COUNT.store(files.len(), Ordering::Relaxed);
 }
 
@@ -30,7 +34,7 @@ pub(crate) fn take(id: c_int) -> Option<Arc<Mutex<Captured>>> {
         return None;
     }
     let mut files = files();
-    let found = files.remove(&id);
+    let found = files.remove(&(library(), id));
     COUNT.store(files.len(), Ordering::Relaxed);
     found
 }
@@ -38,9 +42,11 @@ pub(crate) fn take(id: c_int) -> Option<Arc<Mutex<Captured>>> {
 /// The number of the newest file that the program has called `named`, or that leads to `target`.
 pub(crate) fn named(named: &[u8], target: &Path) -> Option<c_int> {
     // Locked one by one: a call of one of them may be under way.
-    let all: Vec<_> = files().iter().map(|(id, file)| (*id, Arc::clone(file))).collect();
+    let own = library();
+    let all: Vec<_> = files().iter().map(|(key, file)| (*key, Arc::clone(file))).collect();
+    let all = all.into_iter().filter(|((library, _), _)| *library == own).map(|((_, id), file)| (id, file));
     let is_meant = |file: &Captured| file.named == named || file.target == target;
-    let meant = all.into_iter().filter(|(_, file)| is_meant(&file.lock().unwrap_or_else(PoisonError::into_inner)));
+    let meant = all.filter(|(_, file)| is_meant(&file.lock().unwrap_or_else(PoisonError::into_inner)));
     meant.map(|(id, _)| id).last()
 }
 
@@ -65,7 +71,8 @@ pub(crate) fn written(target: &Path, ranks: usize) -> Option<Written> {
 
 /// The numbers of all of them.
 pub(crate) fn all() -> Vec<c_int> {
-    files().keys().copied().collect()
+    let own = library();
+    files().keys().filter(|(library, _)| *library == own).map(|(_, id)| *id).collect()
 }
 
 thread_local! {
@@ -80,10 +87,18 @@ pub(crate) fn with<T>(id: c_int, call: impl FnOnce(&mut Captured) -> T) -> Optio
     if COUNT.load(Ordering::Relaxed) == 0 || INSIDE.get() {
         return None;
     }
-    let found = files().get(&id).cloned()?;
+    let found = files().get(&(library(), id)).cloned()?;
     let mut file = found.lock().unwrap_or_else(PoisonError::into_inner);
     INSIDE.set(true);
-    let result = file.timed(call);
-    INSIDE.set(false);
-    Some(result)
+    let _inside = Leave;
+    Some(file.timed(call))
+}
+
+/// Notes that a call is over, also if it panics.
+struct Leave;
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        INSIDE.set(false);
+    }
 }

@@ -12,7 +12,7 @@ use crate::codes::{EINVALCOORDS, EIOMISMATCH, ENULLBUF, ETYPE_MISMATCH, EUNSPTET
 use crate::element::Element;
 use crate::file::{Captured, How};
 use crate::real::real;
-use crate::values::{gather, held};
+use crate::values::{gather, held, settled};
 use crate::variables::{Variable, Variables};
 
 /// Elements of one variable, in the order of the datatype.
@@ -161,15 +161,20 @@ impl Captured {
         if element != variable.element {
             return Err(ETYPE_MISMATCH);
         }
-        let described = self.ranks.describe(call.datatype)?;
+        let flexible = Kind::Flexible { count: call.count, datatype: call.datatype };
+        let asked = settled(&self.ranks, Memory { buffer: call.buffer, kind: flexible })?;
+        let described = match asked.kind {
+            Kind::Typed(_) => None,
+            Kind::Flexible { .. } => self.ranks.describe(call.datatype)?,
+        };
         if described.is_some() && call.count == 0 {
             return Ok(NOERR);
         }
-        let kind = match described {
-            None => Kind::Typed(element),
-            Some(_) => Kind::Flexible { count: call.count, datatype: call.datatype },
+        let kind = match (described, asked.kind) {
+            (None, Kind::Flexible { .. }) => Kind::Typed(element),
+            (_, kind) => kind,
         };
-        let memory = Memory { buffer: call.buffer, kind };
+        let memory = Memory { kind, ..asked };
         let held = held(&self.ranks, &memory, &variable, is_cdf5)?;
         let wanted = described
             .map_or(found.elements, |memory| u64::try_from(call.count).unwrap_or(0).saturating_mul(memory.elements));

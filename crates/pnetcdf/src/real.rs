@@ -1,7 +1,11 @@
-//! The program's own PnetCDF.
+//! The PnetCDF that a call is for. A process may have several, those of plugins and Python modules visible to nobody else.
+//! The address a call returns to lies in the calling object, and leads to the PnetCDF that it is linked to.
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use knarr_caller::{Cache, Object, forget_failures};
 
 use crate::codes::ENOTSUPPORT;
 
@@ -14,28 +18,100 @@ macro_rules! real {
         $crate::real::real!(@ concat!(stringify!($name), "\0"), ($($argument),*))
     };
     (@ $name:expr, ($($argument:ty),* $(,)?)) => {{
-        static PLACE: std::sync::atomic::AtomicPtr<std::ffi::c_void> =
-            std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
-        let found = $crate::real::find(&PLACE, $name);
+        static PLACE: $crate::real::Place = $crate::real::Place::new();
+        let found = PLACE.find($name);
         std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn($($argument),*) -> std::ffi::c_int>(found)
     }};
 }
 pub(crate) use real;
 
-/// The function called `name`, which ends in a zero, as the libraries behind this one have it. `place` keeps it. A function
-/// that they lack, which no program could have called, is one that returns `NC_ENOTSUPPORT`.
-pub(crate) fn find(place: &AtomicPtr<c_void>, name: &'static str) -> *mut c_void {
-    let known = place.load(Ordering::Relaxed);
-    if !known.is_null() {
-        return known;
+thread_local! {
+    /// The address that the call under way returns to.
+    static CALLER: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Notes the address that a call returns to. Trampolines call this before the function that was called.
+pub(crate) extern "C" fn note_caller(caller: usize) {
+    CALLER.set(caller);
+}
+
+/// One PnetCDF of this process.
+struct Library {
+    /// Where it is loaded; 0 if there is none.
+    base: usize,
+    find: Box<dyn Fn(&CStr) -> *mut c_void>,
+}
+
+// SAFETY: a handle of the loader, which any thread may use, and addresses in objects that stay loaded.
+unsafe impl Sync for Library {}
+
+/// By the address a call returns to.
+static CALLS: Cache<Library, 4096> = Cache::new();
+/// By the address an object is loaded at, that of a caller or a library.
+static OBJECTS: Cache<Library, 256> = Cache::new();
+
+impl Library {
+    /// That of the call under way.
+    fn current() -> &'static Self {
+        let caller = CALLER.get();
+        if let Some(library) = CALLS.get(caller) {
+            return library;
+        }
+        let object = Object::holding(caller);
+        let library = OBJECTS.get(object.base()).unwrap_or_else(|| {
+            let find = object.linked();
+            let base = Object::holding(find(c"ncmpi_create") as usize).base();
+            forget_failures();
+            // Callers that use the same library have the same things: its files are known by it.
+            let found = OBJECTS.get(base).filter(|found| base > 0 && found.base == base);
+            let library = found.unwrap_or_else(|| Box::leak(Box::new(Self { base, find: Box::new(find) })));
+            for base in [base, object.base()].into_iter().filter(|base| *base > 0) {
+                OBJECTS.put(base, library);
+            }
+            library
+        });
+        if caller > 0 {
+            CALLS.put(caller, library);
+        }
+        library
     }
-    let found = CStr::from_bytes_with_nul(name.as_bytes()).map_or(std::ptr::null_mut(), |name| {
-        // SAFETY: a name that ends in a zero.
-        unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
-    });
-    let found = if found.is_null() { missing as *mut c_void } else { found };
-    place.store(found, Ordering::Relaxed);
-    found
+}
+
+/// By what the library of the call under way is known among others.
+pub(crate) fn library() -> usize {
+    Library::current().base
+}
+
+/// Where a function is, in the library that was the first to be asked for it. Almost always there is one library.
+pub(crate) struct Place {
+    /// One more than where the library is loaded; 0 before it is known.
+    library: AtomicUsize,
+    function: AtomicPtr<c_void>,
+}
+
+impl Place {
+    pub(crate) const fn new() -> Self {
+        Self { library: AtomicUsize::new(0), function: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+
+    /// The function called `name`, which ends in a zero, in the library of the call under way. One that it lacks, which no program
+    /// could have called, returns `NC_ENOTSUPPORT`.
+    pub(crate) fn find(&self, name: &'static str) -> *mut c_void {
+        let library = Library::current();
+        if self.library.load(Ordering::Acquire) == library.base + 1 {
+            return self.function.load(Ordering::Relaxed);
+        }
+        let found =
+            CStr::from_bytes_with_nul(name.as_bytes()).map_or(std::ptr::null_mut(), |name| (library.find)(name));
+        forget_failures();
+        let found = if found.is_null() { missing as *mut c_void } else { found };
+        // Whoever stores the function first also says whose it is.
+        let stored = self.function.compare_exchange(std::ptr::null_mut(), found, Ordering::AcqRel, Ordering::Relaxed);
+        if stored.is_ok() {
+            self.library.store(library.base + 1, Ordering::Release);
+        }
+        found
+    }
 }
 
 /// Whatever the arguments are: those who call clean up behind them.

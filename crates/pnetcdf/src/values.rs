@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use crate::access::{Elements, Kind, Memory, dense};
-use crate::codes::{ECHAR, EIOMISMATCH, ENULLBUF, ERANGE, EUNSPTETYPE, NOERR};
+use crate::codes::{COUNT_IGNORE, ECHAR, EINVAL, EIOMISMATCH, ENULLBUF, ERANGE, EUNSPTETYPE, NOERR};
 use crate::element::{Element, convert};
 use crate::ranks::Ranks;
 use crate::variables::Variable;
@@ -68,6 +68,21 @@ pub(crate) fn held(ranks: &Ranks, memory: &Memory, variable: &Variable, is_cdf5:
     // In CDF-1 and CDF-2 NC_BYTE is a signed or an unsigned byte, as the program likes.
     let as_is = !is_cdf5 && variable.element == Element::I8 && element == Element::U8;
     Ok(Held { element, as_is })
+}
+
+/// Where the elements are in memory, if a flexible function was called with a count of `NC_COUNT_IGNORE`: then as for the
+/// function of the type that the datatype names.
+///
+/// # Errors
+/// `NC_EINVAL` for a datatype that is no single number or character; those of MPI datatypes.
+pub(crate) fn settled(ranks: &Ranks, memory: Memory) -> Result<Memory, c_int> {
+    let Kind::Flexible { count: COUNT_IGNORE, datatype } = memory.kind else { return Ok(memory) };
+    let Some(found) = ranks.describe(datatype)? else { return Ok(memory) };
+    let element = Element::of_adapter(found.element).ok_or(EUNSPTETYPE)?;
+    if !found.is_plain || found.elements != 1 {
+        return Err(EINVAL);
+    }
+    Ok(Memory { kind: Kind::Typed(element), ..memory })
 }
 
 /// The values of the elements, one behind the other, in the type of memory.

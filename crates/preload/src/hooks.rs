@@ -145,7 +145,8 @@ fn closing(host: &CallerHdf5, id: Option<Hid>, closed: impl Fn(c_int) -> bool, c
         (Some(_), Some(id)) if result < 0 => guard((), || files::not_closed(id)),
         _ => {}
     }
-    if may_end && result >= 0 && !guard(false, || parallel::ended(host)) {
+    // The other ranks wait for this one, also if HDF5 has an error here.
+    if may_end && !guard(false, || parallel::ended(host, result < 0)) {
         return -1;
     }
     result

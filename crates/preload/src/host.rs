@@ -4,11 +4,10 @@
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
-use knarr_caller::{Identifier, Object, forget_failures};
+use knarr_caller::{Cache, Identifier, Object, forget_failures};
 
 pub(crate) use knarr_caller::Hid;
 
-use crate::cache::Cache;
 use crate::guard::guard;
 
 /// Result of calls that return no identifier: negative for failure.

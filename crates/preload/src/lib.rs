@@ -24,7 +24,6 @@
 //! On other processors than x86-64 and 64-bit ARM there are no trampolines, and the crate does not build.
 
 mod across;
-mod cache;
 mod direct;
 mod files;
 mod given;

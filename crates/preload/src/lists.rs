@@ -79,7 +79,8 @@ pub(crate) enum Close {
 impl<'h> Owned<'h> {
     /// `None` if there is no such thing.
     pub(crate) fn new(host: &'h CallerHdf5, id: Hid, close: Close) -> Option<Self> {
-        (id >= 0).then_some(Self { host, id, close })
+        // What is made is closed, so nothing may be made of an identifier that is none.
+        if id < 0 { None } else { Some(Self { host, id, close }) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The names that programs find here instead of in PnetCDF. Each calls PnetCDF itself unless the file is captured.
 //!
-//! `tests/e2e/test_pnetcdf_calls.py` compares the names with those of the installed library.
+//! `tests/e2e/test_pnetcdf.py` compares the names with those of the installed library.
 
 mod blocking;
 mod buffers;
@@ -10,22 +10,102 @@ mod inquiries;
 mod many;
 mod nonblocking;
 
-/// Exports a function under `$name`. `$real` calls the one of PnetCDF with the same arguments.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!("knarr-pnetcdf has trampolines for x86-64 and 64-bit ARM only: write them in calls/mod.rs");
+
+/// Exports a function under `$name`: a trampoline that notes the address it returns to, and goes on to the function with
+/// all arguments as they were. None of them is a floating-point number. `$real` calls the one of PnetCDF with the same
+/// arguments.
 macro_rules! export {
     ($name:expr, ($($argument:ident: $type:ty),* $(,)?), $real:ident => $body:expr) => {
         const _: () = {
             #[unsafe(export_name = $name)]
-            unsafe extern "C" fn exported($($argument: $type),*) -> std::ffi::c_int {
+            #[unsafe(naked)]
+            extern "C" fn exported() {
+                #[cfg(target_arch = "x86_64")]
+                core::arch::naked_asm!(
+                    "lea r11, [rip + {called}]",
+                    "jmp {enter}",
+                    called = sym called,
+                    enter = sym $crate::calls::enter,
+                );
+                #[cfg(target_arch = "aarch64")]
+                core::arch::naked_asm!(
+                    "adrp x16, {called}",
+                    "add x16, x16, :lo12:{called}",
+                    "b {enter}",
+                    called = sym called,
+                    enter = sym $crate::calls::enter,
+                );
+            }
+            unsafe extern "C" fn called($($argument: $type),*) -> std::ffi::c_int {
                 let $real = || {
                     // SAFETY: the program's own arguments.
                     unsafe { $crate::real::real!(@ concat!($name, "\0"), ($($type),*))($($argument),*) }
                 };
-                $body
+                $crate::calls::guarded(|| $body)
             }
         };
     };
 }
 pub(crate) use export;
+
+/// Notes the address that the call returns to, and goes on to the function at the address in `r11` or `x16`.
+#[unsafe(naked)]
+pub(crate) extern "C" fn enter() {
+    #[cfg(target_arch = "x86_64")]
+    core::arch::naked_asm!(
+        // Debuggers, and threads that are cancelled, walk the stack by these directives.
+        ".cfi_startproc",
+        "push rdi",
+        "push rsi",
+        "push rdx",
+        "push rcx",
+        "push r8",
+        "push r9",
+        "push r11",
+        ".cfi_adjust_cfa_offset 56",
+        "mov rdi, qword ptr [rsp + 56]",
+        "call {note}",
+        "pop r11",
+        "pop r9",
+        "pop r8",
+        "pop rcx",
+        "pop rdx",
+        "pop rsi",
+        "pop rdi",
+        ".cfi_adjust_cfa_offset -56",
+        "jmp r11",
+        ".cfi_endproc",
+        note = sym crate::real::note_caller,
+    );
+    #[cfg(target_arch = "aarch64")]
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        "stp x0, x1, [sp, #-80]!",
+        ".cfi_adjust_cfa_offset 80",
+        "stp x2, x3, [sp, #16]",
+        "stp x4, x5, [sp, #32]",
+        "stp x6, x7, [sp, #48]",
+        "stp x16, x30, [sp, #64]",
+        "mov x0, x30",
+        "bl {note}",
+        "ldp x16, x30, [sp, #64]",
+        "ldp x6, x7, [sp, #48]",
+        "ldp x4, x5, [sp, #32]",
+        "ldp x2, x3, [sp, #16]",
+        "ldp x0, x1, [sp], #80",
+        ".cfi_adjust_cfa_offset -80",
+        "br x16",
+        ".cfi_endproc",
+        note = sym crate::real::note_caller,
+    );
+}
+
+/// Runs a call. No panic reaches the program: that is an error of the file.
+pub(crate) fn guarded(call: impl FnOnce() -> std::ffi::c_int) -> std::ffi::c_int {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).unwrap_or(crate::codes::EFILE)
+}
 
 /// Calls `$mac!` for the functions of each type of memory: the last part of their names, and the type. PnetCDF has them for
 /// twelve types of C.

@@ -25,7 +25,7 @@ use crate::incoming::Incoming;
 use crate::offered::publish;
 use crate::ranks::Ranks;
 use crate::requests::{Request, Requests, Wanted};
-use crate::values::{gather, held, in_file_type};
+use crate::values::{gather, held, in_file_type, settled};
 use crate::variables::{Variable, Variables, name};
 
 /// What may be done with a file at the moment.
@@ -222,7 +222,8 @@ impl Captured {
         if how == How::Collective {
             self.order += 1;
         }
-        let is_record = self.variable(access.variable).is_ok_and(|(variable, _)| variable.is_record);
+        // A rank that names no variable of the file takes part, too, whatever the others have put into.
+        let may_grow = self.unlimited() >= 0;
         // SAFETY: the caller's promise.
         let code = match unsafe { self.copy(access) } {
             Ok((put, records, code)) => self.add(put.into_iter().collect(), records).err().unwrap_or(code),
@@ -231,7 +232,7 @@ impl Captured {
         if how != How::Collective {
             return code;
         }
-        let agreed = if is_record { self.agree_on_records() } else { NOERR };
+        let agreed = if may_grow { self.agree_on_records() } else { NOERR };
         self.agree_on(if code == NOERR { agreed } else { code })
     }
 
@@ -260,11 +261,12 @@ impl Captured {
     /// As for [`Captured::put`].
     unsafe fn copy(&mut self, access: &Access) -> std::result::Result<(Option<Put>, u64, c_int), c_int> {
         let (variable, is_cdf5) = self.variable(access.variable)?;
-        let held = held(&self.ranks, &access.memory, &variable, is_cdf5)?;
+        let memory = settled(&self.ranks, access.memory)?;
+        let held = held(&self.ranks, &memory, &variable, is_cdf5)?;
         // SAFETY: the caller's promise.
         let elements = unsafe { access.elements(&variable, self.records, true) }?;
         // SAFETY: the caller's promise.
-        let values = unsafe { gather(&self.ranks, &access.memory, &held, &elements) }?;
+        let values = unsafe { gather(&self.ranks, &memory, &held, &elements) }?;
         let bytes = elements.len().saturating_mul(variable.element.size() as u64);
         let reserved = self.log()?.reserve(bytes);
         let offset = reserved.map_err(|error| self.fail(access.variable, error))?;
@@ -398,20 +400,20 @@ impl Captured {
     /// The access is as the function says that the program called, until it is waited for.
     pub(crate) unsafe fn get_later(&mut self, access: &Access, request: Option<&mut c_int>) -> c_int {
         let checked = self.variable(access.variable).and_then(|(variable, is_cdf5)| {
-            held(&self.ranks, &access.memory, &variable, is_cdf5)?;
+            let memory = settled(&self.ranks, access.memory)?;
+            held(&self.ranks, &memory, &variable, is_cdf5)?;
             let grows = self.know_records(&variable)?;
             // SAFETY: the caller's promise.
-            unsafe { access.elements(&variable, self.records, grows) }
+            unsafe { access.elements(&variable, self.records, grows) }.map(|elements| (memory, elements))
         });
-        let elements = match checked {
-            Ok(elements) => elements,
+        let (mut memory, elements) = match checked {
+            Ok(checked) => checked,
             Err(code) => return code,
         };
         if elements.len() == 0 {
             request.into_iter().for_each(|request| *request = REQ_NULL);
             return NOERR;
         }
-        let mut memory = access.memory;
         if let Kind::Flexible { datatype, .. } = &mut memory.kind {
             // The program may free its own meanwhile.
             *datatype = self.ranks.kept(*datatype);

@@ -11,7 +11,7 @@ use super::{Captured, How, Values};
 use crate::access::{Access, Elements, Memory};
 use crate::codes::{ENOTVAR, EREAD, NOERR};
 use crate::incoming::shown;
-use crate::values::{held, room, scatter};
+use crate::values::{held, room, scatter, settled};
 use crate::variables::{Variable, name};
 
 impl Captured {
@@ -65,6 +65,7 @@ impl Captured {
         elements: &Elements,
     ) -> std::result::Result<c_int, c_int> {
         let (variable, is_cdf5) = self.variable(number)?;
+        let memory = &settled(&self.ranks, *memory)?;
         let held = held(&self.ranks, memory, &variable, is_cdf5)?;
         if elements.len() == 0 {
             return Ok(NOERR);

@@ -4,14 +4,15 @@
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// At most `N` entries; more are not kept.
-pub(crate) struct Cache<T: 'static, const N: usize> {
+pub struct Cache<T: 'static, const N: usize> {
     keys: [AtomicUsize; N],
     values: [AtomicPtr<T>; N],
 }
 
 impl<T: Sync, const N: usize> Cache<T, N> {
     /// An empty table.
-    pub(crate) const fn new() -> Self {
+    #[allow(clippy::new_without_default, reason = "made for statics")]
+    pub const fn new() -> Self {
         Self { keys: [const { AtomicUsize::new(0) }; N], values: [const { AtomicPtr::new(std::ptr::null_mut()) }; N] }
     }
 
@@ -26,7 +27,7 @@ impl<T: Sync, const N: usize> Cache<T, N> {
     }
 
     /// What was kept for `key`.
-    pub(crate) fn get(&self, key: usize) -> Option<&'static T> {
+    pub fn get(&self, key: usize) -> Option<&'static T> {
         for (kept, value) in self.slots(key) {
             match kept.load(Ordering::Acquire) {
                 0 => return None,
@@ -41,7 +42,7 @@ impl<T: Sync, const N: usize> Cache<T, N> {
     }
 
     /// Keeps `thing` for `key`, which is not 0.
-    pub(crate) fn put(&self, key: usize, thing: &'static T) {
+    pub fn put(&self, key: usize, thing: &'static T) {
         for (kept, value) in self.slots(key) {
             let taken = kept.compare_exchange(0, key, Ordering::AcqRel, Ordering::Acquire);
             if taken.is_ok() || taken == Err(key) {
