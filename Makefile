@@ -45,7 +45,7 @@ demo: build
 # All tests: Rust (fuzz targets have a lock file that is up to date; make check builds them), then other people's readers and
 # writers around the built program.
 test: build python capi
-	cargo test --release --locked --workspace --features knarr-flow/testing,knarr-checkpoint/testing
+	cargo test --release --locked --workspace
 	cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml > /dev/null
 	$(KNARR_PYTHON) -m pytest -q -n auto --dist worksteal tests
 
@@ -64,7 +64,7 @@ check: lint
 lint: setup
 	cargo fmt --all --check
 	cargo fmt --check --manifest-path fuzz/Cargo.toml
-	cargo clippy --release --locked --workspace --all-targets --features knarr-flow/testing,knarr-checkpoint/testing -- -D warnings
+	cargo clippy --release --locked --workspace --all-targets -- -D warnings
 	ruff check .
 	ruff format --check .
 

@@ -4,8 +4,8 @@
 use std::cell::Cell;
 
 use knarr_array::comm::{self, Comm, ROOT, Solo, Threads};
+use knarr_array::comm_suite;
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_array::testing::comm_suite;
 
 #[test]
 fn solo_does_what_it_must() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use knarr_codec::codec::CodecList;
 use knarr_codec::frame::Framed;
-use knarr_codec::testing::codec_suite;
+use knarr_testing::codec_suite;
 
 #[test]
 fn every_codec_keeps_the_contract() {

@@ -6,11 +6,11 @@
 #![allow(clippy::unwrap_used, reason = "tests report by panicking")]
 
 use knarr_array::array::{ArraySpec, DType};
-use knarr_array::testing::data::Pattern;
 use knarr_codec::chain::Chain;
 use knarr_codec::codec::{Codec, CodecList};
 use knarr_codec::frame;
-use knarr_codec::testing::golden::{Array, Golden, decode_all};
+use knarr_testing::data::Pattern;
+use knarr_testing::golden::{Array, Golden, decode_all};
 use std::path::{Path, PathBuf};
 
 fn folder() -> PathBuf {

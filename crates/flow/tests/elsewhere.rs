@@ -12,7 +12,6 @@ use knarr_array::array::DType;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::model::{Attribute, Model};
 use knarr_array::region::{Region, pad_chunk};
-use knarr_array::testing::data::{Pattern, sample};
 use knarr_choose::choose::FormatLimits;
 use knarr_choose::plan::Plan;
 use knarr_codec::codec::{CodecList, ReaderLevel};
@@ -22,7 +21,8 @@ use knarr_flow::engine::{Engine, Silent};
 use knarr_flow::pipeline::{Buffers, Execution, execute, plan};
 use knarr_flow::settings::{ChunkRule, Settings};
 use knarr_flow::store::{ChunkToAllot, EncodedChunk, Sink, Source};
-use knarr_flow::testing::memory::{Arrived, MemorySink, MemorySource};
+use knarr_testing::data::{Pattern, sample};
+use knarr_testing::memory::{Arrived, MemorySink, MemorySource};
 
 /// What the other places do.
 #[derive(Debug, Clone, Copy, PartialEq)]

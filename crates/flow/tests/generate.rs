@@ -7,7 +7,7 @@ use knarr_array::array::DType;
 use knarr_array::region::Region;
 use knarr_flow::generate::{FieldSpec, Generated, PATTERNS, Values};
 use knarr_flow::store::Source;
-use knarr_flow::testing::source_suite;
+use knarr_testing::source_suite;
 use proptest::prelude::*;
 
 fn field(text: &str, shape: &[u64]) -> FieldSpec {

@@ -6,7 +6,6 @@ use knarr_array::error::ErrorKind;
 use knarr_array::filter::Hdf5Filter;
 use knarr_array::quality::Quality;
 use knarr_array::region::Region;
-use knarr_array::testing::data::{DTYPES, Pattern, sample};
 use knarr_codec::chain::{Chain, Scratch};
 use knarr_codec::client_data::{Chunks, ClientData, Wishes};
 use knarr_codec::codec::{CodecList, KNARR_FILTER};
@@ -14,6 +13,7 @@ use knarr_codec::frame;
 use knarr_flow::engine::Engine;
 use knarr_flow::online::Block;
 use knarr_flow::online::Online;
+use knarr_testing::data::{DTYPES, Pattern, sample};
 
 fn online() -> Online {
     Online::new(Engine { jobs: 1, ..Engine::new(CodecList::pure()) })

@@ -12,7 +12,6 @@ use knarr_array::libver::{LibverBounds, Release};
 use knarr_array::model::Model;
 use knarr_array::quality::Quality;
 use knarr_array::region::{Region, chunk_region};
-use knarr_array::testing::data::{Pattern, Random, sample};
 use knarr_choose::choose::FormatLimits;
 use knarr_choose::plan::{Action, Choice, Plan};
 use knarr_codec::chain::{Chain, ChainSpec, Scratch};
@@ -21,7 +20,8 @@ use knarr_flow::engine::{Engine, Silent};
 use knarr_flow::pipeline::{Execution, advise, execute, for_later, plan};
 use knarr_flow::settings::{ChunkRule, Rule, Settings};
 use knarr_flow::store::Source;
-use knarr_flow::testing::memory::{MemorySink, MemorySource};
+use knarr_testing::data::{Pattern, Random, sample};
+use knarr_testing::memory::{MemorySink, MemorySource};
 
 /// The codecs of this crate alone: what they write without a standard form lies in frames.
 const TARGET: FormatLimits = FormatLimits::Hdf5(ReaderLevel::Knarr);

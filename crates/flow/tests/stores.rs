@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use knarr_array::error::Result;
 use knarr_flow::directory::Directory;
 use knarr_flow::output::{Kind, Staging, Store};
-use knarr_flow::testing::store_suite::{MemoryObjects, MemoryStore, Objects, Stores, check};
+use knarr_testing::store_suite::{MemoryObjects, MemoryStore, Objects, Stores, check};
 
 const ANYTHING: Kind = Kind { noun: "directory", is: Path::is_dir, foreign: |_| None, many_files: true };
 

@@ -14,9 +14,9 @@ use knarr_array::ErrorKind;
 use knarr_array::array::DType;
 use knarr_array::model::AttributeValue;
 use knarr_array::region::Region;
-use knarr_array::testing::data::Random;
 use knarr_flow::store::Source;
 use knarr_formats::classic::{ClassicSource, parse_header};
+use knarr_testing::data::Random;
 
 #[test]
 fn reads_what_others_wrote() {

@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use knarr_array::array::DType;
 use knarr_array::model::{Dimension, Group, Variable};
 use knarr_array::region::{Region, Regions};
-use knarr_array::testing::data::Random;
 use knarr_codec::codec::CodecList;
 use knarr_flow::engine::{Engine, Silent};
 use knarr_flow::store::Source;
-use knarr_flow::testing::memory::MemorySource;
-use knarr_flow::testing::source_suite::{self, part};
 use knarr_formats::Clocks;
 use knarr_formats::classic::{self, ClassicSource, Version};
 use knarr_formats::handed_over::HandedOverSource;
 use knarr_handover::{Gathered, Put, PutLog, Room, write_calls};
+use knarr_testing::data::Random;
+use knarr_testing::memory::MemorySource;
+use knarr_testing::source_suite::{self, part};
 
 const RANKS: usize = 3;
 

@@ -16,8 +16,8 @@ use knarr_array::region::{Region, chunk_region};
 use knarr_codec::chain::Chain;
 use knarr_codec::codec::{Codec, CodecList, Kind, Options, Stage, Step};
 use knarr_flow::store::{EncodedChunk, Encoding, Sink, Source, Storage};
-use knarr_flow::testing::source_suite;
 use knarr_formats::hdf5::{Hdf5Sink, Hdf5Source, SinkOptions};
+use knarr_testing::source_suite;
 
 /// Every filtered chunk goes through the library.
 fn through_library(_: &[Hdf5Filter], _: &ArraySpec) -> Option<Chain> {

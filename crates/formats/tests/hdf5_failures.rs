@@ -13,10 +13,10 @@ use knarr_array::array::ArraySpec;
 use knarr_array::error::{Error, ErrorKind};
 use knarr_array::filter::Hdf5Filter;
 use knarr_array::region::Region;
-use knarr_array::testing::data::Random;
 use knarr_codec::chain::Chain;
 use knarr_flow::store::{EncodedChunk, Encoding, Sink, Source, Storage};
 use knarr_formats::hdf5::{Hdf5Sink, Hdf5Source, SinkOptions};
+use knarr_testing::data::Random;
 
 const TIME_LIMIT: Duration = Duration::from_mins(3);
 

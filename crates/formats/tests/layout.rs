@@ -10,10 +10,10 @@ use common::{Folder, below, damage_heaps, open, pick, program, region, script};
 use knarr_array::ErrorKind;
 use knarr_array::array::{Endian, swap_bytes};
 use knarr_array::region::{Region, chunk_region, each_chunk};
-use knarr_array::testing::data::Random;
 use knarr_checkpoint::layout::{FileLayout, StoredVariable};
 use knarr_flow::store::Source;
 use knarr_formats::layout::read;
+use knarr_testing::data::Random;
 use serde_json::Value;
 
 /// Fixtures are made once for all tests.

@@ -9,8 +9,8 @@ use knarr_array::error::ErrorKind;
 use knarr_array::model::{Attribute, AttributeValue, Dimension, Group, Model, Variable};
 use knarr_array::region::Region;
 use knarr_flow::store::{EncodedChunk, Encoding, Sink, Source, Storage};
-use knarr_flow::testing::memory::MemorySource;
 use knarr_formats::hdf5::{Hdf5Sink, Hdf5Source, SinkOptions};
+use knarr_testing::memory::MemorySource;
 
 fn attribute(name: &str, value: AttributeValue) -> Attribute {
     Attribute { name: name.into(), value }

@@ -11,8 +11,8 @@ use knarr_array::array::{DType, Endian};
 use knarr_array::model::StorageLayout;
 use knarr_array::npy;
 use knarr_array::region::Region;
-use knarr_array::testing::data::Random;
-use knarr_flow::testing::source_suite;
+use knarr_testing::data::Random;
+use knarr_testing::source_suite;
 
 #[test]
 fn reads_what_numpy_wrote() {

@@ -10,11 +10,11 @@ use knarr_array::model::{Attribute, AttributeValue, Dimension, Group, Model, Var
 use knarr_array::region::Region;
 use knarr_codec::codec::CodecList;
 use knarr_flow::store::{EncodedChunk, Encoding, Sink, Source, Storage};
-use knarr_flow::testing::memory::MemorySource;
-use knarr_flow::testing::sink_suite::{Create, Format, check};
-use knarr_flow::testing::store_suite::MemoryStore;
 use knarr_formats::hdf5::{Hdf5Sink, SinkOptions};
 use knarr_formats::zarr::{Sharding, ZarrOptions, ZarrSink};
+use knarr_testing::memory::MemorySource;
+use knarr_testing::sink_suite::{Create, Format, check};
+use knarr_testing::store_suite::MemoryStore;
 use serde_json::json;
 use std::path::Path;
 use std::sync::{Arc, Barrier, Mutex};

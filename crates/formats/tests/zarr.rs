@@ -7,10 +7,10 @@ use common::{Folder, compare, writers};
 use knarr_array::ErrorKind;
 use knarr_array::model::{AttributeValue, StorageLayout};
 use knarr_array::region::Region;
-use knarr_array::testing::data::Random;
 use knarr_codec::codec::CodecList;
 use knarr_flow::store::Source;
 use knarr_formats::zarr::ZarrSource;
+use knarr_testing::data::Random;
 
 #[test]
 fn reads_what_others_wrote() {

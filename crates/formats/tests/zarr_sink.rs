@@ -7,13 +7,13 @@ use common::{Folder, region, writers};
 use knarr_array::array::{DType, Endian};
 use knarr_array::model::{Attribute, AttributeValue, Dimension, Group, Model, StorageLayout, Variable};
 use knarr_array::region::{Region, chunk_region};
-use knarr_array::testing::data::Random;
 use knarr_array::{ErrorKind, Result};
 use knarr_codec::codec::CodecList;
 use knarr_flow::store::{EncodedChunk, Encoding, Sink, Source, Storage};
-use knarr_flow::testing::memory::MemorySource;
 use knarr_formats::classic::ClassicSource;
 use knarr_formats::zarr::{Sharding, ZarrOptions, ZarrSink, ZarrSource};
+use knarr_testing::data::Random;
+use knarr_testing::memory::MemorySource;
 use serde_json::{Value, json};
 use std::path::Path;
 

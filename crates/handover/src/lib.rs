@@ -66,8 +66,6 @@ pub use folder::Spooled;
 pub use gathered::Gathered;
 pub use handover::{Delivery, Handover};
 pub use held::Held;
-#[cfg(feature = "testing")]
-pub use index::testing;
 pub use index::{Entry, Index, check_alike, open};
 pub use kept::KeptChunks;
 pub use memory::{Memory, OpenMemory, write_calls};
@@ -76,8 +74,6 @@ pub use pace::Pace;
 pub use pattern::Pattern;
 pub use put::Put;
 pub use put_spool::PutSpool;
-#[cfg(feature = "testing")]
-pub use puts::testing as puts_testing;
 pub use puts::{PutLog, Puts, Room, parse_puts, read_puts};
 pub use serving::{Place, Serving};
 pub use spool::Spool;

@@ -9,7 +9,8 @@ use knarr_array::array::DType;
 use knarr_array::error::Result;
 use knarr_array::region::{Region, Regions};
 use knarr_handover::{Beneath, Far, Gathered, Held, Pace, Put, PutLog, Question, Room, answer, write_calls};
-use knarr_link::{Answers, MemoryLink};
+use knarr_link::Answers;
+use knarr_testing::MemoryLink;
 
 const ROWS: u64 = 3000;
 const COLUMNS: u64 = 400;

@@ -13,7 +13,8 @@ use knarr_handover::{
     Beneath, Bounded, Bounds, Crossed, Far, Gathered, Held, Pace, Put, PutLog, Question, Room, Within, answer,
     write_calls,
 };
-use knarr_link::{Answers, MemoryLink};
+use knarr_link::Answers;
+use knarr_testing::MemoryLink;
 
 const ROWS: u64 = 1500;
 const COLUMNS: u64 = 400;

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use knarr_array::error::Result;
 use knarr_link::{
-    Answers, CARRIERS, Carrier, End, LONGEST_ANSWER, Link, MemoryLink, Peer, SILENCE, Secret, Server, Stream, TcpLink,
-    testing,
+    Answers, CARRIERS, Carrier, End, LONGEST_ANSWER, Link, Peer, SILENCE, Secret, Server, Stream, TcpLink,
 };
+use knarr_testing::{MemoryLink, link_suite};
 
 #[test]
 fn memory() {
-    testing::check(|answers| {
+    link_suite::check(|answers| {
         let gone = Arc::new(AtomicBool::new(false));
         let link = MemoryLink::new("far", answers, Arc::clone(&gone));
         (Box::new(link), Box::new(move || gone.store(true, Ordering::Relaxed)))
@@ -23,7 +23,7 @@ fn memory() {
 
 #[test]
 fn tcp() {
-    testing::check(|answers| {
+    link_suite::check(|answers| {
         let server = Server::start("far", answers).unwrap();
         let link = TcpLink::new(server.peer().clone());
         (Box::new(link), Box::new(move || drop(server)))
@@ -46,7 +46,7 @@ fn usable() -> impl Iterator<Item = &'static dyn Carrier> {
 #[test]
 fn every_carrier() {
     for carrier in usable() {
-        testing::check(|answers| {
+        link_suite::check(|answers| {
             let server = Server::over("far", answers, vec![carrier]).unwrap();
             let link = TcpLink::over(server.peer().clone(), vec![carrier]);
             let end = move || {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use knarr_array::comm::{self, Comm};
-use knarr_array::testing::comm_suite;
+use knarr_array::comm_suite;
 use knarr_mpi::{Launch, NAMED_BY};
 
 /// Name of the compiler, and mpirun with what containers need.

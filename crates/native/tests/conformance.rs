@@ -2,7 +2,7 @@
 
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::CodecList;
-use knarr_codec::testing::codec_suite;
+use knarr_testing::codec_suite;
 
 #[test]
 fn every_codec_passes_the_suite() {

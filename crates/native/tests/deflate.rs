@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use knarr_array::array::{ArraySpec, DType};
-use knarr_array::testing::data::{Random, mixed};
 use knarr_codec::codec::{Options, Stage};
+use knarr_testing::data::{Random, mixed};
 
 const LEVELS: [i64; 6] = [1, 2, 3, 5, 9, 12];
 

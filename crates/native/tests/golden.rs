@@ -4,9 +4,9 @@
 //! `KNARR_WRITE_GOLDEN=1 cargo test -p knarr-native --test golden` writes what is missing.
 
 use knarr_array::array::DType;
-use knarr_array::testing::data::Pattern;
 use knarr_codec::codec::{Codec, CodecList};
-use knarr_codec::testing::golden::{Golden, decode_all};
+use knarr_testing::data::Pattern;
+use knarr_testing::golden::{Golden, decode_all};
 use std::path::{Path, PathBuf};
 
 fn folder() -> PathBuf {

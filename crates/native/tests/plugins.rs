@@ -3,10 +3,10 @@
 mod common;
 
 use knarr_array::array::{ArraySpec, DType};
-use knarr_array::testing::data::{Pattern, sample};
 use knarr_codec::chain::{Chain, ChainSpec, Scratch};
-use knarr_codec::testing::codec_suite;
 use knarr_native::{codecs_with_plugins, plugin};
+use knarr_testing::codec_suite;
+use knarr_testing::data::{Pattern, sample};
 
 /// Client data values with which plugins take smooth values, by filter number: bzip2, blosc, lz4, bitshuffle, zstd.
 const SETTINGS: &[(u32, &str)] =

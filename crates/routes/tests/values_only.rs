@@ -11,18 +11,18 @@ use knarr_array::ErrorKind;
 use knarr_array::array::{DType, Endian, swap_bytes};
 use knarr_array::model::Variable;
 use knarr_array::region::Region;
-use knarr_array::testing::data::{Pattern, Random, SHAPES, sample};
 use knarr_codec::codec::CodecList;
 use knarr_flow::engine::{Engine, Silent};
 use knarr_flow::generate::{FieldSpec, Generated};
 use knarr_flow::settings::Settings;
 use knarr_flow::store::Source;
-use knarr_flow::testing::memory::{MemorySource, NamedArray};
-use knarr_flow::testing::source_suite;
 use knarr_formats::csv::CsvSource;
 use knarr_formats::raw::{RawLayout, RawSource};
 use knarr_formats::select;
 use knarr_routes::compress::{RepackOptions, repack_source};
+use knarr_testing::data::{Pattern, Random, SHAPES, sample};
+use knarr_testing::memory::{MemorySource, NamedArray};
+use knarr_testing::source_suite;
 
 fn engine(jobs: usize) -> Engine {
     Engine { jobs, ..Engine::new(CodecList::pure()) }

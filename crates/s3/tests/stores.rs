@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::TryStreamExt;
 use knarr_flow::network::{Contents, Network};
-use knarr_flow::testing::store_suite::{Objects, Stores, check};
 use knarr_s3::Internet;
+use knarr_testing::store_suite::{Objects, Stores, check};
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::{ObjectStore, ObjectStoreExt};
 

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use knarr_array::array::{DType, Endian};
 use knarr_array::comm::Solo;
 use knarr_array::error::Result;
-use knarr_array::testing::data::Random;
 use knarr_checkpoint::layout::{Extent, FileLayout, StoredVariable};
 use knarr_checkpoint::measured;
 use knarr_checkpoint::{
@@ -15,6 +14,7 @@ use knarr_checkpoint::{
 };
 use knarr_codec::codec::CodecList;
 use knarr_flow::engine::{Engine, Silent};
+use knarr_testing::data::Random;
 
 /// A directory that is removed at the end.
 pub(crate) struct Dir(PathBuf);

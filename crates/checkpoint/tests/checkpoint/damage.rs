@@ -3,7 +3,7 @@
 use knarr_array::ErrorKind;
 use knarr_checkpoint::PackOptions;
 use knarr_checkpoint::layout::FileLayout;
-use knarr_checkpoint::manifest::testing::{body, read_body};
+use knarr_checkpoint::manifest::Manifest;
 
 use crate::common::{Dir, Files, engine, program, restore_all};
 
@@ -157,32 +157,40 @@ fn forged_manifests_are_refused() {
         files.add(&dir, &format!("r{rank}"), &[rank; 5000], FileLayout::opaque(5000));
     }
     let good = files.pack(&engine(1), &dir.join("set"), &PackOptions::default()).unwrap().manifest;
-    assert!(read_body(&body(&good).unwrap()).unwrap() == good);
+    assert!(Manifest::read_body(&Manifest::body(&good).unwrap()).unwrap() == good);
     for name in ["../x", "/etc/x", "a/../../x", "", ".", "a//b", "r1", "a\0b"] {
         let mut forged = good.clone();
         forged.ranks[0].name = name.as_bytes().to_vec();
-        assert_eq!(read_body(&body(&forged).unwrap()).unwrap_err().kind(), ErrorKind::Corrupt, "{name}");
+        assert_eq!(
+            Manifest::read_body(&Manifest::body(&forged).unwrap()).unwrap_err().kind(),
+            ErrorKind::Corrupt,
+            "{name}"
+        );
     }
     for name in ["../set/group", "sub/group", "/etc/passwd", ".."] {
         let mut forged = good.clone();
         forged.stores[0].name = name.to_owned();
-        assert_eq!(read_body(&body(&forged).unwrap()).unwrap_err().kind(), ErrorKind::Corrupt, "{name}");
+        assert_eq!(
+            Manifest::read_body(&Manifest::body(&forged).unwrap()).unwrap_err().kind(),
+            ErrorKind::Corrupt,
+            "{name}"
+        );
     }
     let mut forged = good.clone();
     forged.stores[0].length = 30;
-    assert!(read_body(&body(&forged).unwrap()).is_err(), "a frame outside of its store");
+    assert!(Manifest::read_body(&Manifest::body(&forged).unwrap()).is_err(), "a frame outside of its store");
     let mut forged = good.clone();
     forged.ranks.push(good.ranks[0].clone());
     forged.ranks[3].name = b"another".to_vec();
-    assert!(read_body(&body(&forged).unwrap()).is_err(), "a file whose pieces are stored nowhere");
+    assert!(Manifest::read_body(&Manifest::body(&forged).unwrap()).is_err(), "a file whose pieces are stored nowhere");
     // Every cut, and every byte changed, gives an error or another manifest, never a panic.
-    let whole = body(&good).unwrap();
+    let whole = Manifest::body(&good).unwrap();
     for place in 0..whole.len() {
-        assert!(read_body(&whole[..place]).is_err(), "cut at {place}");
+        assert!(Manifest::read_body(&whole[..place]).is_err(), "cut at {place}");
         for change in [1, 0x40, 0x80, 0xFF] {
             let mut changed = whole.clone();
             changed[place] ^= change;
-            let _ = read_body(&changed);
+            let _ = Manifest::read_body(&changed);
         }
     }
 }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use knarr_array::array::{ArraySpec, ArrayView, DType, Endian};
 use knarr_array::comm::Solo;
 use knarr_array::filter::Hdf5Filter;
-use knarr_array::testing::data::Random;
 use knarr_array::{Error, ErrorKind};
 use knarr_checkpoint::layout::{Extent, FileLayout, StoredVariable};
-use knarr_checkpoint::manifest::testing::{body, read_body};
+use knarr_checkpoint::manifest::Manifest;
 use knarr_checkpoint::{PackOptions, Packed, Scheme, Set, extract, library, restore};
 use knarr_codec::chain::{Chain, Scratch};
 use knarr_codec::codec::CodecList;
 use knarr_flow::engine::{Engine, Silent};
+use knarr_testing::data::Random;
 
 use crate::common::{Dir, Files, bytes, engine, restore_all};
 
@@ -293,21 +293,21 @@ fn every_flipped_byte_is_noticed_or_harmless() {
 fn forged_manifests_are_refused() {
     let dir = Dir::new();
     let good = program(&dir, 2).pack(&engine(1), &dir.join("set"), &options()).unwrap().manifest;
-    let whole = body(&good).unwrap();
-    assert!(whole[0] == 2 && read_body(&whole).unwrap() == good);
+    let whole = Manifest::body(&good).unwrap();
+    assert!(whole[0] == 2 && Manifest::read_body(&whole).unwrap() == good);
     let mut later = whole.clone();
     for version in [0, 1, 3] {
         later[0] = version;
-        assert_eq!(read_body(&later).unwrap_err().kind(), ErrorKind::Corrupt, "version {version}");
+        assert_eq!(Manifest::read_body(&later).unwrap_err().kind(), ErrorKind::Corrupt, "version {version}");
     }
     for place in 1..whole.len() {
-        assert!(read_body(&whole[..place]).is_err(), "cut at {place}");
+        assert!(Manifest::read_body(&whole[..place]).is_err(), "cut at {place}");
         for change in [1, 0x40, 0xFF] {
             let mut changed = whole.clone();
             changed[place] ^= change;
             // An error or another manifest, which can be written and read: never a panic.
-            if let Ok(other) = read_body(&changed) {
-                let again = read_body(&body(&other).unwrap()).unwrap();
+            if let Ok(other) = Manifest::read_body(&changed) {
+                let again = Manifest::read_body(&Manifest::body(&other).unwrap()).unwrap();
                 assert!(again.ranks == other.ranks && again.stores == other.stores, "byte {place}");
             }
         }
@@ -322,14 +322,14 @@ fn chunks_that_come_out_otherwise_are_damage() {
     let (bytes, layout, _) = file(0, &fields());
     files.add(&dir, "r0", &bytes, layout);
     let packed = files.pack(&engine(1), &dir.join("set"), &options()).unwrap();
-    let whole = body(&packed.manifest).unwrap();
+    let whole = Manifest::body(&packed.manifest).unwrap();
     let one = br#"{"id":2,"optional":false,"cd_values":[8]}"#;
     let place = whole.windows(one.len()).position(|window| window == one).unwrap();
     let outcome = |from: &[u8], to: &[u8]| {
         let mut changed = whole.clone();
         let at = place + one.windows(from.len()).position(|window| window == from).unwrap();
         changed[at..at + to.len()].copy_from_slice(to);
-        let manifest = read_body(&changed).unwrap();
+        let manifest = Manifest::read_body(&changed).unwrap();
         let set = dir.join(&format!("changed-{}", u8::from(to == b"4")));
         write(&dir, &set, &manifest);
         let restored = restore_all(&engine(1), &set, &dir.join("out")).unwrap();
@@ -352,7 +352,7 @@ fn write(dir: &Dir, target: &Path, manifest: &knarr_checkpoint::manifest::Manife
     for name in dir.names("set") {
         std::fs::copy(dir.join("set").join(&name), target.join(&name)).unwrap();
     }
-    let file = knarr_checkpoint::manifest::testing::file(&CodecList::pure(), manifest).unwrap();
+    let file = manifest.write(&CodecList::pure()).unwrap();
     std::fs::write(target.join("manifest.knarr"), file).unwrap();
 }
 

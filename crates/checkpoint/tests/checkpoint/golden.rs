@@ -1,6 +1,6 @@
 //! Sets that released versions wrote: every later version restores them.
 //!
-//! `KNARR_WRITE_GOLDEN=1 cargo test -p knarr-checkpoint --features testing --test checkpoint golden` writes the set of
+//! `KNARR_WRITE_GOLDEN=1 cargo test -p knarr-checkpoint --test checkpoint golden` writes the set of
 //! this version once; what is there is never rewritten.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -11,10 +11,10 @@ use knarr_array::array::{ArraySpec, ArrayView, DType, Endian};
 use knarr_array::comm::Solo;
 use knarr_array::region::Region;
 use knarr_array::request::Share;
-use knarr_array::testing::data::Random;
 use knarr_checkpoint::library::{Options, Session, layout};
 use knarr_checkpoint::{PackOptions, Scheme, Set, Similarity, Tree, restore};
 use knarr_flow::engine::Silent;
+use knarr_testing::data::Random;
 
 use crate::common::{Dir, Files, engine, quick, random_file};
 use crate::filtered;

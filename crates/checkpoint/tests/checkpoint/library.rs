@@ -12,10 +12,10 @@ use knarr_array::comm::{Comm, Solo, Threads};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::region::Region;
 use knarr_array::request::Share;
-use knarr_array::testing::data::Random;
 use knarr_checkpoint::library::{Options, Restart, Session};
 use knarr_checkpoint::measured::{self, By};
 use knarr_checkpoint::{PackOptions, Scheme, sets};
+use knarr_testing::data::Random;
 
 use crate::common::{Dir, engine};
 

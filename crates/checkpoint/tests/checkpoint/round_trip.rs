@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use knarr_array::array::{DType, Endian};
-use knarr_array::testing::data::Random;
 use knarr_checkpoint::layout::{Extent, FileLayout, StoredVariable};
 use knarr_checkpoint::{PackOptions, Scheme, Set};
+use knarr_testing::data::Random;
 
 use crate::common::{Dir, Files, bytes, engine, program, quick, random_file};
 

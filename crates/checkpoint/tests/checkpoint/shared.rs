@@ -1,9 +1,9 @@
 //! What sets share: whether it pays, and that a second copy of it serves.
 
-use knarr_array::testing::data::Random;
 use knarr_checkpoint::layout::FileLayout;
 use knarr_checkpoint::{PackOptions, Set, verify};
 use knarr_flow::engine::Silent;
+use knarr_testing::data::Random;
 
 use crate::common::{Dir, Files, engine, quick};
 

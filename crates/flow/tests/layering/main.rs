@@ -36,6 +36,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("capi-static", "array codec choose flow handover mapped checkpoint native mpi"),
     ("python", "array codec choose flow mapped checkpoint capture native formats routes s3"),
     ("run", "array codec choose flow handover link checkpoint capture native formats routes s3"),
+    ("testing", "array codec flow link"),
     ("cli", "array codec choose flow checkpoint capture native formats routes s3 mpi link run"),
 ];
 

@@ -4,8 +4,8 @@
 
 use knarr_array::array::{Endian, swap_bytes};
 use knarr_array::region::Region;
-use knarr_array::testing::data::Random;
 use knarr_flow::store::Source;
+use knarr_testing::data::Random;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,9 +1,9 @@
 //! What is exchanged: chains, each with arrays of several types and shapes.
 
 use knarr_array::array::{ArraySpec, DType};
-use knarr_array::testing::data::{Pattern, sample};
 use knarr_codec::chain::{Chain, ChainSpec};
 use knarr_codec::codec::CodecList;
+use knarr_testing::data::{Pattern, sample};
 
 /// One chunk that goes both ways.
 pub(crate) struct Case {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 
-use crate::{Answers, LONGEST_ANSWER, LONGEST_QUESTION, Link, SILENCE};
+use knarr_link::{Answers, LONGEST_ANSWER, LONGEST_QUESTION, Link, SILENCE};
 
 /// Answers a question with itself, backwards. `len N` asks for so many bytes, `fail` for an error, `slow` for one that takes
 /// longer than [`SILENCE`].

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::store::{EncodedChunk, Sink, Source, Strings};
 use knarr_array::array::DType;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::model::{Attribute, Model, Variable};
 use knarr_array::region::Region;
+use knarr_flow::store::{EncodedChunk, Sink, Source, Strings};
 
 /// Name, type, shape, fill values and bytes of an array.
 pub type NamedArray<'a> = (&'a str, DType, Vec<u64>, Vec<u64>, Vec<u8>);

@@ -1,6 +1,6 @@
 //! Deterministic arrays that cover what codecs meet: smooth, noisy, decimal, masked, special, tiny, odd.
 
-use crate::array::{ArraySpec, DType};
+use knarr_array::array::{ArraySpec, DType};
 
 /// A pseudo-random generator (xorshift64*), so that suites need no dependency and repeat exactly.
 #[derive(Debug, Clone)]

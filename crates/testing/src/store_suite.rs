@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::read_store_suite;
-use crate::output::Store;
-use crate::read_store::{Entry, Part, ReadStore, entries_of};
+use crate::read_store_suite;
 use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_flow::output::Store;
+use knarr_flow::read_store::{Entry, Part, ReadStore, entries_of};
 
 /// Objects that were published, by key.
 pub type Objects = BTreeMap<String, Vec<u8>>;

@@ -1,10 +1,10 @@
 //! The conformance suite of sources: what every format must do when regions are read.
 
-use crate::store::Source;
+use crate::data::Random;
 use knarr_array::error::ErrorKind;
 use knarr_array::model::{StorageLayout, Variable};
 use knarr_array::region::Region;
-use knarr_array::testing::data::Random;
+use knarr_flow::store::Source;
 
 /// Variables of more bytes than this are skipped.
 const LARGEST: u64 = 64 << 20;

@@ -4,13 +4,13 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::memory::MemorySource;
-use crate::allotted::Allotted;
-use crate::store::{ChunkToAllot, EncodedChunk, Encoding, Sink, Source, Storage};
+use crate::memory::MemorySource;
 use knarr_array::array::DType;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::model::{Attribute, AttributeValue, Dimension, Group, Model, Variable};
 use knarr_array::region::{Region, chunk_count, chunk_position, chunk_region, pad_chunk};
+use knarr_flow::allotted::Allotted;
+use knarr_flow::store::{ChunkToAllot, EncodedChunk, Encoding, Sink, Source, Storage};
 
 /// Makes a sink at a path for these variables of a model.
 pub type Create<'a> = &'a dyn Fn(&Path, &Model, &[Storage]) -> Result<Box<dyn Sink>>;

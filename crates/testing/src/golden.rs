@@ -7,11 +7,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::chain::{Chain, ChainSpec, Scratch};
-use crate::codec::CodecList;
-use crate::frame;
+use crate::data::{Pattern, sample};
 use knarr_array::array::DType;
-use knarr_array::testing::data::{Pattern, sample};
+use knarr_codec::chain::{Chain, ChainSpec, Scratch};
+use knarr_codec::codec::CodecList;
+use knarr_codec::frame;
 
 /// The array of a golden frame.
 pub type Array = (DType, &'static [usize], Pattern);

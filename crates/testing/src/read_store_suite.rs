@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::read_store::{Part, ReadStore};
+use knarr_flow::read_store::{Part, ReadStore};
 
 /// Checks that `store` holds these objects and no others.
 pub fn check(store: &dyn ReadStore, objects: &BTreeMap<String, Vec<u8>>) {

@@ -1,9 +1,9 @@
 //! The conformance suite of codecs: what every implementation must do, whatever it wraps.
 
-use crate::chain::{Chain, ChainSpec, Scratch};
-use crate::codec::{Codec, CodecList, Kind, Loss, OptionKind, OptionValue, Options};
+use crate::data::{Pattern, Random, Sample, sample, samples};
 use knarr_array::array::DType;
-use knarr_array::testing::data::{Pattern, Random, Sample, sample, samples};
+use knarr_codec::chain::{Chain, ChainSpec, Scratch};
+use knarr_codec::codec::{Codec, CodecList, Kind, Loss, OptionKind, OptionValue, Options};
 
 /// Runs every check on the codec called `name`, with each of `chains` (text form) that contain it.
 pub fn check(codecs: &CodecList, name: &str, chains: &[&str]) {
@@ -128,12 +128,12 @@ fn survives_damage(codecs: &CodecList, text: &str) {
 
 /// A type that is not supported is refused when the chain is prepared, with advice.
 fn refuses_other_types(codecs: &CodecList, codec: &dyn Codec) {
-    for dtype in knarr_array::testing::data::DTYPES {
+    for dtype in crate::data::DTYPES {
         if codec.supports(dtype) {
             continue;
         }
         let array = knarr_array::array::ArraySpec::new(dtype, [8]);
-        let spec = ChainSpec(vec![crate::chain::StepSpec::new(codec.name())]);
+        let spec = ChainSpec(vec![knarr_codec::chain::StepSpec::new(codec.name())]);
         let required = codec
             .options()
             .iter()

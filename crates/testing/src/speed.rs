@@ -6,10 +6,10 @@
 
 use std::time::Instant;
 
-use crate::chain::{Chain, ChainSpec, Scratch, StepSpec};
-use crate::codec::{CodecList, Loss};
+use crate::data::Random;
 use knarr_array::array::{ArraySpec, DType};
-use knarr_array::testing::data::Random;
+use knarr_codec::chain::{Chain, ChainSpec, Scratch, StepSpec};
+use knarr_codec::codec::{CodecList, Loss};
 
 const SHAPE: [usize; 3] = [16, 128, 128];
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 
-use crate::{Answers, LONGEST_ANSWER, LONGEST_QUESTION, Link};
+use knarr_link::{Answers, LONGEST_ANSWER, LONGEST_QUESTION, Link};
 
 /// Asks in the thread that calls.
 pub struct MemoryLink {
