@@ -1,0 +1,7 @@
+//! Tests of this crate from outside, one program: values that are handed over, here and on other nodes.
+
+mod ahead;
+mod elsewhere;
+mod far;
+mod handover;
+mod within;
