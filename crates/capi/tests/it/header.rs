@@ -1,4 +1,4 @@
-//! `include/knarr.h` is what the sources say. `KNARR_WRITE_DOCS=1 cargo test -p knarr-capi --test it header` writes it anew.
+//! `include/knarr.h` is what the sources say. `KNARR_WRITE_DOCS=1 cargo one -p knarr-capi header` writes it anew.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests report by panicking")]
 
 use std::path::Path;
@@ -17,8 +17,5 @@ fn the_header_is_what_the_sources_say() {
         std::fs::write(&path, &made).unwrap();
     }
     let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        found == made,
-        "include/knarr.h is out of date: run KNARR_WRITE_DOCS=1 cargo test -p knarr-capi --test it header"
-    );
+    assert!(found == made, "include/knarr.h is out of date: run KNARR_WRITE_DOCS=1 cargo one -p knarr-capi header");
 }

@@ -1,6 +1,6 @@
 //! Sets that released versions wrote: every later version restores them.
 //!
-//! `KNARR_WRITE_GOLDEN=1 cargo test -p knarr-checkpoint --test it golden` writes the set of
+//! `KNARR_WRITE_GOLDEN=1 cargo one -p knarr-checkpoint golden` writes the set of
 //! this version once; what is there is never rewritten.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

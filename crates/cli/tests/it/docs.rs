@@ -1,4 +1,4 @@
-//! Pages of `docs/` that the program generates. `KNARR_WRITE_DOCS=1 cargo test -p knarr-cli --test it` writes them anew.
+//! Pages of `docs/` that the program generates. `KNARR_WRITE_DOCS=1 cargo one -p knarr-cli docs` writes them anew.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests report by panicking")]
 
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ fn check(name: &str, wanted: &str) {
         std::fs::write(file(name), wanted).unwrap();
     }
     let found = std::fs::read_to_string(file(name)).unwrap_or_default();
-    assert!(found == wanted, "docs/{name} is out of date: run KNARR_WRITE_DOCS=1 cargo test -p knarr-cli --test it");
+    assert!(found == wanted, "docs/{name} is out of date: run KNARR_WRITE_DOCS=1 cargo one -p knarr-cli docs");
 }
 
 #[test]

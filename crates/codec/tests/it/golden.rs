@@ -1,7 +1,7 @@
 //! Frames written by earlier builds still decode to the same bits.
 //!
 //! `tests/golden/v1` holds, for every codec, frames of two small arrays by the first of its examples, and what they
-//! decode to. `KNARR_WRITE_GOLDEN=1 cargo test -p knarr-codec --test it golden` writes what is missing.
+//! decode to. `KNARR_WRITE_GOLDEN=1 cargo one -p knarr-codec golden` writes what is missing.
 
 #![allow(clippy::unwrap_used, reason = "tests report by panicking")]
 

@@ -1,7 +1,7 @@
 //! Frames of the codecs that wrap C libraries, written by earlier builds, still decode to the same bits.
 //!
 //! `tests/golden/v1/native` holds frames of two small arrays for every example of a codec.
-//! `KNARR_WRITE_GOLDEN=1 cargo test -p knarr-native --test it golden` writes what is missing.
+//! `KNARR_WRITE_GOLDEN=1 cargo one -p knarr-native golden` writes what is missing.
 
 use knarr_array::array::DType;
 use knarr_codec::codec::{Codec, CodecList};
