@@ -6,8 +6,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-import namespaces
 import pytest
+
+import chances
+import durations
+import namespaces
+from chances import chance  # noqa: F401  a fixture
 
 REFUSED = bool(os.environ.get("CI"))
 # Open MPI starts nothing as root otherwise, and in containers there is no other user.
@@ -24,8 +28,15 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if hasattr(config, "workerinput") and config.workerinput["workercount"] > 1:
-        namespaces.become_own()
+    if hasattr(config, "workerinput"):
+        if config.workerinput["workercount"] > 1:
+            namespaces.become_own()
+        return
+    chances.choose_seed()
+    if "PYTEST_CURRENT_TEST" not in os.environ:
+        # Not for tests that a test runs.
+        config.pluginmanager.register(durations.Recorder())
+        config.pluginmanager.register(chances)
 
 
 def refuse(report: pytest.TestReport | pytest.CollectReport) -> None:

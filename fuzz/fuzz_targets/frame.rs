@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
     check(data);
-    if let Some(whole) = frame::testing::with_checksums(data) {
+    if let Some(whole) = frame::with_checksums(data) {
         check(&whole);
     }
 });

@@ -1,9 +1,9 @@
 //! The first bytes of an input choose what the rest is given to.
 
 use knarr_array::array::{ArraySpec, Endian};
-use knarr_array::testing::data::DTYPES;
 use knarr_codec::chain::{Chain, ChainSpec, StepSpec};
 use knarr_codec::codec::{Codec, CodecList, OptionKind, OptionValue, Options};
+use knarr_testing::data::DTYPES;
 
 /// A chain of one codec of the list and the bytes for it; `None` if the choice cannot be served.
 pub fn choose<'a>(codecs: &CodecList, data: &'a [u8]) -> Option<(Chain, &'a [u8])> {

@@ -9,7 +9,7 @@ use codecs::codecs;
 use knarr_array::array::{DType, Endian};
 use knarr_array::filter::Hdf5Filter;
 use knarr_checkpoint::layout::{Extent, FileLayout, StoredVariable};
-use knarr_checkpoint::manifest::testing::{body, read_body};
+use knarr_checkpoint::manifest::Manifest;
 use knarr_checkpoint::{Input, PackOptions, pack};
 use knarr_flow::engine::{Engine, Silent};
 use libfuzzer_sys::fuzz_target;
@@ -28,9 +28,9 @@ fuzz_target!(|data: &[u8]| {
 });
 
 fn check(bytes: &[u8]) {
-    let Ok(manifest) = read_body(bytes) else { return };
-    let written = body(&manifest).expect("what was read can be written");
-    assert!(read_body(&written).expect("what was written can be read") == manifest);
+    let Ok(manifest) = Manifest::read_body(bytes) else { return };
+    let written = manifest.body().expect("what was read can be written");
+    assert!(Manifest::read_body(&written).expect("what was written can be read") == manifest);
 }
 
 static GOOD: LazyLock<Vec<u8>> = LazyLock::new(|| {
@@ -62,5 +62,5 @@ static GOOD: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let options = PackOptions { group_size: 2, ..PackOptions::default() };
     let packed = pack(&Engine::new(codecs().clone()), &inputs, &set, &options, &find, &Silent).expect("a set");
     std::fs::remove_dir_all(folder).expect("the folder");
-    body(&packed.manifest).expect("a manifest")
+    packed.manifest.body().expect("a manifest")
 });

@@ -10,21 +10,23 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
+from chances import repeated
 from conftest import sets_in
 
-KILLS = 210
 RANKS = 3
 
 
 class Sets:
     """Sets of small files, packed by programs that may be killed."""
 
-    def __init__(self, knarr, folder: Path):
+    def __init__(self, knarr, folder: Path, chance: random.Random):
         self.knarr = knarr
         self.source = folder / "in"
         self.sets = folder / "sets"
         self.out = folder / "out"
-        self.random = random.Random(7)
+        self.random = chance
         self.source.mkdir()
         self.sets.mkdir()
 
@@ -56,8 +58,9 @@ class Sets:
         return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
 
 
-def test_kills_leave_the_last_set_restorable(knarr, tmp_path):
-    sets = Sets(knarr, tmp_path)
+@pytest.mark.kill
+def test_kills_leave_the_last_set_restorable(knarr, tmp_path, chance):
+    sets = Sets(knarr, tmp_path, chance)
     wanted, times, kills = {}, [], 0
     for _ in range(3):
         wanted[sets.sets / "0"] = sets.write()
@@ -66,7 +69,7 @@ def test_kills_leave_the_last_set_restorable(knarr, tmp_path):
         times.append(time.monotonic() - begin)
     # Of a moment when the machine is busy with other things most kills would come too late.
     usual = min(times)
-    while kills < KILLS:
+    while kills < repeated(30):
         new = sets.write()
         target = sets.sets / str(sets.random.randrange(3))
         process = sets.start(target)

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 import knarr
+from chances import repeated
 from conftest import Knarr, sets_in, unmount
 from test_capi import EXAMPLES, MODULE, PREFIX, c_program, flags, fortran_program, need, run
 
 ROWS, COLUMNS = 120, 80
-KILLS = 50
 TIME_LIMIT_S = 900
 MPIS = {
     "openmpi": ("mpirun.openmpi", "--oversubscribe", "--bind-to", "none"),
@@ -172,10 +172,11 @@ def check_after_kill(sets: Path, before: int) -> int:
     return step
 
 
-def test_a_killed_program_leaves_its_last_checkpoint(tmp_path: Path) -> None:
+@pytest.mark.kill
+def test_a_killed_program_leaves_its_last_checkpoint(tmp_path: Path, chance: random.Random) -> None:
     program, sets = c_heat(tmp_path, None), tmp_path / "sets"
-    chance, step, killed = random.Random(4), 0, []
-    for _ in range(KILLS):
+    step, killed = 0, []
+    for _ in range(repeated(30)):
         process = subprocess.Popen([program, sets, "1000000"], stdout=subprocess.DEVNULL)
         time.sleep(chance.uniform(0.01, 0.4))
         process.send_signal(signal.SIGKILL)
@@ -192,12 +193,13 @@ def test_a_killed_program_leaves_its_last_checkpoint(tmp_path: Path) -> None:
     assert not [path for path in spools if int(path.name.split("-")[-3], 16) in killed]
 
 
+@pytest.mark.kill
 @pytest.mark.parametrize("name", MPIS)
-def test_a_killed_rank_leaves_the_last_checkpoint(tmp_path: Path, name: str) -> None:
+def test_a_killed_rank_leaves_the_last_checkpoint(tmp_path: Path, name: str, chance: random.Random) -> None:
     need(MPIS[name][0], name)
     program, sets = c_heat(tmp_path, name), tmp_path / "sets"
-    chance, step = random.Random(5), 0
-    for _ in range(5):
+    step = 0
+    for _ in range(repeated(5)):
         process = subprocess.Popen(
             [*mpi(name, 3), program, sets, "1000000"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )

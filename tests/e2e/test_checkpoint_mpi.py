@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from chances import repeated
 from conftest import may_mount, sets_in
 from test_checkpoint import hashes, hdf5
 
 FILES = 7
 MPIS = {"openmpi": ["--oversubscribe"], "mpich": []}
 TIME_LIMIT_S = 300
-KILLS = 12
 
 # Debian's names; both may be installed.
 HERE = [mpi for mpi in MPIS if shutil.which(f"mpirun.{mpi}") and shutil.which(f"mpicc.{mpi}")]
@@ -190,8 +190,8 @@ def wait_until(what: Callable[[], object]) -> object:
     return found
 
 
-def test_a_killed_rank_ends_the_job_and_leaves_the_last_set(knarr, mpirun, tmp_path):
-    chance = random.Random(5)
+@pytest.mark.kill
+def test_a_killed_rank_ends_the_job_and_leaves_the_last_set(knarr, mpirun, tmp_path, chance):
     source, sets = tmp_path / "in", tmp_path / "sets"
     source.mkdir()
 
@@ -206,7 +206,7 @@ def test_a_killed_rank_ends_the_job_and_leaves_the_last_set(knarr, mpirun, tmp_p
     mpirun.ok(3, *pack)
     usual = time.monotonic() - begin
     failed = 0
-    for round in range(KILLS):
+    for round in range(repeated(12)):
         new = write()
         job = subprocess.Popen(
             mpirun.command(3, *pack),

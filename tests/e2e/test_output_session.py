@@ -18,6 +18,7 @@ import xarray
 import zarr
 
 import knarr
+from chances import repeated
 from conftest import may_mount
 from test_capi import EXAMPLES, MODULE, PREFIX, c_program, flags, fortran_program, need, run
 from test_checkpoint_library import TIME_LIMIT_S, children, mpi, python_program, python_under_mpi
@@ -221,15 +222,16 @@ def test_an_exception_of_one_rank_ends_the_program_and_leaves_nothing(tmp_path: 
     assert names_in(out) == []
 
 
-def test_a_killed_rank_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> None:
+@pytest.mark.kill
+def test_a_killed_rank_leaves_the_old_file_or_the_new_one(tmp_path: Path, chance: random.Random) -> None:
     environment = python_under_mpi(tmp_path, MPI)
     out = tmp_path / "out"
     out.mkdir()
     path = out / "a.nc"
     run(*parts(2, "rows", path), env=environment)
     old = path.read_bytes()
-    chance, killed = random.Random(3), []
-    for number in range(6):
+    killed = []
+    for number in range(repeated(6)):
         command = [*map(str, parts(2, "columns", path, 0.3))]
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import shutil
 import signal
 import time
@@ -14,6 +13,7 @@ import h5py
 import numpy as np
 import pytest
 
+from chances import repeated
 from conftest import sets_in
 from crashing import library, workers
 from running import ALL, FIELD, group_ends, is_packed, script
@@ -117,6 +117,7 @@ def test_the_launcher_outlives_files_that_are_opened_again_and_again(run, rule):
             assert np.array_equal(file["again24_4"][:], FIELD[0, :8, :8] + 24)
 
 
+@pytest.mark.kill
 def test_kills_of_what_packs_leave_whole_files(run):
     count = 24
     process = run.start(
@@ -176,11 +177,11 @@ def test_a_killed_launcher_takes_its_work_along(run):
         assert np.array_equal(file["T"][:8], FIELD)
 
 
-def test_what_killed_runs_leave_is_removed_by_the_next(run):
+@pytest.mark.kill
+def test_what_killed_runs_leave_is_removed_by_the_next(run, chance):
     """Killed at any moment, and every second time while a file is packed."""
-    chance = random.Random(8)
     left = 0
-    for kill in range(12):
+    for kill in range(repeated(12)):
         wrote = run.folder / "wrote"
         process = run.start(
             *script('with h5py.File("a.h5", "w") as file:\n    file["T"] = FIELD\nopen("wrote", "w")\ntime.sleep(60)'),

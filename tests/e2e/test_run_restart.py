@@ -5,13 +5,13 @@ Programs are those of `test_run_checkpoint.py`.
 
 from __future__ import annotations
 
-import random
 import re
 import shutil
 import time
 
 import pytest
 
+from chances import repeated
 from checkpoint_route import (
     CANNOT_BEGIN,
     THREE_STEPS,
@@ -145,12 +145,13 @@ for step in range(begin, begin + 3):
 """
 
 
-def test_kills_of_the_launcher_lose_no_set_and_no_file(route):
+@pytest.mark.kill
+def test_kills_of_the_launcher_lose_no_set_and_no_file(route, chance):
     """Killed at any moment, also while sets replace others and originals are removed."""
-    kills, chance = 0, random.Random(5)
+    kills = 0
     whole: set[int] = set()
     last = 0
-    while kills < 55:
+    while kills < repeated(30):
         begin = chance.choice([last, max(last - 2, 0)])
         (route.folder / "begin").write_text(str(begin))
         removes = chance.random() < 0.5
@@ -181,10 +182,10 @@ def test_kills_of_the_launcher_lose_no_set_and_no_file(route):
     assert not left, "the next run removes what killed ones left"
 
 
-def test_kills_of_a_restart_leave_whole_files(route):
+@pytest.mark.kill
+def test_kills_of_a_restart_leave_whole_files(route, chance):
     route(*program("write_step(1)"))
-    chance = random.Random(6)
-    for _ in range(25):
+    for _ in range(repeated(25)):
         for path in route.folder.glob("restart*"):
             if chance.random() < 0.8:
                 path.unlink()

@@ -19,6 +19,7 @@ import xarray
 import zarr
 
 import knarr
+from chances import repeated
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::xarray.SerializationWarning", "ignore::FutureWarning"),
@@ -437,17 +438,18 @@ KILLED = """
 """
 
 
+@pytest.mark.kill
 @pytest.mark.parametrize("consolidated", [True, False])
 @pytest.mark.parametrize("mode", ["append", "region"])
-def test_a_kill_leaves_old_values_or_new_ones(tmp_path, mode, consolidated):
+def test_a_kill_leaves_old_values_or_new_ones(tmp_path, mode, consolidated, chance):
     store = tmp_path / "out.zarr"
     first = xarray.Dataset({name: (("time", "y", "x"), np.zeros((20, 40, 500))) for name in "uvw"})
     first.chunk({"time": 3}).to_zarr(store, zarr_format=3, consolidated=consolidated)
-    rng, killed, expected = random.Random(consolidated), 0, read(store, consolidated=consolidated)
-    for turn in range(1, 9):
+    killed, expected = 0, read(store, consolidated=consolidated)
+    for turn in range(1, 1 + repeated(8)):
         child = python(KILLED, tmp_path, mode, str(turn))
         assert child.stdout.readline() == "begins\n"
-        time.sleep(rng.uniform(0, 0.4))
+        time.sleep(chance.uniform(0, 0.4))
         child.send_signal(signal.SIGKILL)
         out, _ = child.communicate()
         killed += "done" not in out

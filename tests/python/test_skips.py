@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-CONFTEST = Path(__file__).resolve().parents[1] / "conftest.py"
-TESTS = """
+TESTS = Path(__file__).resolve().parents[1]
+SOME = """
 import pytest
 
 def test_that_runs(): pass
@@ -36,13 +36,13 @@ def pytest_in(folder: Path, ci: str | None) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for file in (CONFTEST, CONFTEST.with_name("namespaces.py")):
-        shutil.copy(file, tmp_path)
+    for name in ("conftest.py", "chances.py", "durations.py", "namespaces.py"):
+        shutil.copy(TESTS / name, tmp_path)
     return tmp_path
 
 
 def test_skips_are_counted_and_refused_by_ci(folder):
-    (folder / "test_some.py").write_text(TESTS)
+    (folder / "test_some.py").write_text(SOME)
     done = pytest_in(folder, None)
     assert done.returncode == 0, done.stdout
     assert "1 passed, 2 skipped, 1 xfailed" in done.stdout

@@ -166,7 +166,7 @@ impl Manifest {
     ///
     /// # Errors
     /// `Internal` if the summary cannot be written; what the codec reports.
-    pub(super) fn write(&self, codecs: &CodecList) -> Result<Vec<u8>> {
+    pub fn write(&self, codecs: &CodecList) -> Result<Vec<u8>> {
         let body = self.body()?;
         let (version, body) = body.split_first().ok_or_else(|| Error::internal("a manifest without a version"))?;
         let spec = ArraySpec::new(DType::U8, [body.len()]);
@@ -181,7 +181,7 @@ impl Manifest {
     ///
     /// # Errors
     /// `Internal` if the summary cannot be written.
-    pub(super) fn body(&self) -> Result<Vec<u8>> {
+    pub fn body(&self) -> Result<Vec<u8>> {
         let mut out = vec![self.version()];
         let summary = serde_json::to_vec(&self.summary).map_err(|error| Error::internal(error.to_string()))?;
         put_bytes(&mut out, &summary);
@@ -278,7 +278,7 @@ impl Manifest {
     ///
     /// # Errors
     /// `Corrupt` for everything that does not describe whole files.
-    pub(super) fn read_body(body: &[u8]) -> Result<Self> {
+    pub fn read_body(body: &[u8]) -> Result<Self> {
         match body.split_first() {
             Some((&version @ 1..=VERSION, body)) => Self::read_version(version, body),
             _ => Err(Error::corrupt("manifest of an impossible version")),
@@ -447,36 +447,4 @@ fn read_frames(reader: &mut Reader<'_>, ranks: &[RankFile]) -> Result<Vec<FrameE
         piece.hash = Some(reader.array()?);
     }
     Ok(frames)
-}
-
-/// For fuzzing what lies behind the checksums, and for forging.
-#[cfg(feature = "testing")]
-pub mod testing {
-    use super::Manifest;
-    use knarr_array::error::Result;
-    use knarr_codec::codec::CodecList;
-
-    /// The bytes of the file that holds a manifest.
-    ///
-    /// # Errors
-    /// As for [`body`]; what the codec reports.
-    pub fn file(codecs: &CodecList, manifest: &Manifest) -> Result<Vec<u8>> {
-        manifest.write(codecs)
-    }
-
-    /// The version of a manifest, and what its frame decodes to.
-    ///
-    /// # Errors
-    /// `Internal` if the summary cannot be written.
-    pub fn body(manifest: &Manifest) -> Result<Vec<u8>> {
-        manifest.body()
-    }
-
-    /// Reads what [`body`] made.
-    ///
-    /// # Errors
-    /// `Corrupt` for everything that does not describe whole files.
-    pub fn read_body(body: &[u8]) -> Result<Manifest> {
-        Manifest::read_body(body)
-    }
 }

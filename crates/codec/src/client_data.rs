@@ -358,20 +358,15 @@ impl Words<'_> {
     }
 }
 
-/// For fuzzing what lies behind the checksum.
-#[cfg(feature = "testing")]
-pub mod testing {
-    use super::{COMPLETE, VERSION, checksum};
-
-    /// Makes the words complete ones of this version with the right checksum, if there are enough of them.
-    pub fn set_checksum(words: &mut [u32]) {
-        if let [version, first, ..] = words {
-            *version = VERSION;
-            *first |= COMPLETE;
-        }
-        if let Some((last, before)) = words.split_last_mut() {
-            *last = checksum(before);
-        }
+/// Makes the words complete ones of this version with the right checksum, if there are enough of them. For fuzzing what
+/// lies behind the checksum.
+pub fn set_checksum(words: &mut [u32]) {
+    if let [version, first, ..] = words {
+        *version = VERSION;
+        *first |= COMPLETE;
+    }
+    if let Some((last, before)) = words.split_last_mut() {
+        *last = checksum(before);
     }
 }
 

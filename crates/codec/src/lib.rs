@@ -7,5 +7,3 @@ pub mod chain;
 pub mod client_data;
 pub mod codec;
 pub mod frame;
-#[cfg(feature = "testing")]
-pub mod testing;

@@ -33,5 +33,3 @@ pub mod read_store;
 pub mod settings;
 pub mod store;
 pub mod strided;
-#[cfg(feature = "testing")]
-pub mod testing;

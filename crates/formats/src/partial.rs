@@ -236,7 +236,7 @@ impl ReadAt for Input {
 #[allow(clippy::cast_possible_truncation, reason = "test files are small")]
 mod tests {
     use super::*;
-    use knarr_flow::testing::store_suite::MemoryObjects;
+    use knarr_testing::store_suite::MemoryObjects;
 
     #[test]
     fn bytes_come_when_they_are_asked_for() {

@@ -80,7 +80,8 @@ mod tests {
     use crate::puts::{PutLog, Room};
     use knarr_array::array::DType;
     use knarr_array::region::{Region, Regions};
-    use knarr_link::{Answers, Link, MemoryLink};
+    use knarr_link::{Answers, Link};
+    use knarr_testing::MemoryLink;
     use std::fs;
     use std::path::PathBuf;
     use std::sync::Arc;

@@ -45,7 +45,7 @@ pub struct Index {
 
 impl Index {
     /// The index as it lies in the file from byte `offset` on, and the head of the file that leads to it.
-    pub(crate) fn write(&self, offset: u64) -> (Vec<u8>, Vec<u8>) {
+    pub fn write(&self, offset: u64) -> (Vec<u8>, Vec<u8>) {
         let mut out = Vec::new();
         for number in [self.step, self.rank, self.ranks, self.entries.len() as u64] {
             put_number(&mut out, number);
@@ -119,7 +119,10 @@ impl Index {
     }
 
     /// Reads an index that begins at byte `end`.
-    fn parse(bytes: &[u8], end: u64) -> Result<Self> {
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub fn parse(bytes: &[u8], end: u64) -> Result<Self> {
         let mut reader = Reader::new("the index of an array file", bytes);
         let (step, rank, ranks) = (reader.number()?, reader.number()?, reader.number()?);
         // An entry takes six bytes at least.
@@ -172,20 +175,6 @@ fn entry(reader: &mut Reader<'_>) -> Result<Entry> {
     };
     share.check().map_err(|_| reader.impossible("shape"))?;
     Ok(Entry { request: Request { variable: name, dtype, endian, share }, offset })
-}
-
-/// For fuzzing what lies behind the checksum.
-#[cfg(feature = "testing")]
-pub mod testing {
-    use super::Index;
-
-    /// Reads an index that begins at byte `end`, writes it and reads it again. `None` for bytes that are no index, else the
-    /// index and whether it came back.
-    pub fn comes_back(bytes: &[u8], end: u64) -> Option<(Index, bool)> {
-        let index = Index::parse(bytes, end).ok()?;
-        let again = Index::parse(&index.write(end).1, end).is_ok_and(|again| again == index);
-        Some((index, again))
-    }
 }
 
 /// Checks that all ranks mean the same by a name.

@@ -58,8 +58,6 @@ mod variable_puts;
 mod window;
 mod within;
 
-#[cfg(feature = "testing")]
-pub use account::testing as account_testing;
 pub use account::{Account, Limit};
 pub use ahead_chunks::AheadChunks;
 pub use answering::answer;
@@ -73,8 +71,6 @@ pub use folder::Spooled;
 pub use gathered::Gathered;
 pub use handover::{Delivery, Handover};
 pub use held::Held;
-#[cfg(feature = "testing")]
-pub use index::testing;
 pub use index::{Entry, Index, check_alike, open};
 pub use kept::KeptChunks;
 pub use memory::{Memory, OpenMemory, write_calls};
@@ -84,8 +80,6 @@ pub use pattern::Pattern;
 pub use put::Put;
 pub use put_spool::PutSpool;
 pub use puts::{PutLog, Room};
-#[cfg(feature = "testing")]
-pub use records::testing as puts_testing;
 pub use records::{Puts, parse_puts, read_puts};
 pub use serving::{Place, Serving};
 pub use spool::Spool;

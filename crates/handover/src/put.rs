@@ -55,7 +55,7 @@ impl Put {
     }
 
     /// Appends the payloads of its records.
-    pub(crate) fn payloads(&self, mut record: impl FnMut(&[u8])) {
+    pub fn payloads(&self, mut record: impl FnMut(&[u8])) {
         let (axes, size, mut offset) = (self.boxes.axes(), self.dtype.size() as u64, self.offset);
         let mut payload = Vec::with_capacity(64);
         for from in (0..self.boxes.len()).step_by(MOST_BOXES) {
@@ -93,7 +93,7 @@ impl Put {
     ///
     /// # Errors
     /// `Corrupt`.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Self> {
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(LOG, bytes);
         let Head { variable, dtype, order, offset, bytes, axes, is_strided } = Head::read(&mut reader)?;
         let stride = (0..if is_strided { axes } else { 0 }).map(|_| reader.number()).collect::<Result<Vec<u64>>>()?;

@@ -194,7 +194,7 @@ mod tests {
         let mut log = PutLog::create(room(&folder, 4096 + 100), "values", "log", write_calls).unwrap();
         // There is no directory for the second file.
         fs::write(folder.join("disk"), b"").unwrap();
-        let mut add = |log: &mut PutLog, order: u64| {
+        let add = |log: &mut PutLog, order: u64| {
             let offset = log.reserve(24)?;
             log.write(offset, DType::F32, &[7; 24])?;
             log.push(&[Put { offset, ..put(order, &[]) }])

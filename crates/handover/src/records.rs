@@ -93,16 +93,3 @@ pub(crate) fn records(bytes: &[u8]) -> Result<(u64, Vec<Range<usize>>)> {
     }
     Ok((u64::from_le_bytes(*first), records))
 }
-
-/// For tests of every crate, and fuzzing.
-#[cfg(feature = "testing")]
-pub mod testing {
-    use crate::put::Put;
-
-    /// Whether a put that the content of a record stands for comes back as the same content; `None` for what stands for none.
-    pub fn put_comes_back(content: &[u8]) -> Option<bool> {
-        let (put, mut payload) = (Put::parse(content).ok()?, Vec::new());
-        put.payloads(|bytes| payload.extend_from_slice(bytes));
-        Some(Put::parse(&payload).is_ok_and(|again| again == put))
-    }
-}

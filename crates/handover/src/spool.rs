@@ -120,7 +120,7 @@ mod tests {
     use knarr_array::array::{ArraySpec, DType};
     use knarr_array::error::ErrorKind;
     use knarr_array::region::Region;
-    use knarr_flow::output::abandoned_name;
+    use knarr_testing::abandoned::abandoned_name;
     use std::fs;
 
     fn folder(name: &str) -> PathBuf {

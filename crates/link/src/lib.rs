@@ -15,14 +15,10 @@ mod connection;
 mod frame;
 mod handshake;
 mod links;
-#[cfg(feature = "testing")]
-mod memory;
 mod peer;
 mod places;
 mod serve;
 mod tcp;
-#[cfg(feature = "testing")]
-pub mod testing;
 
 use std::time::Duration;
 
@@ -31,8 +27,6 @@ use knarr_array::error::Result;
 pub use carrier::{CARRIERS, Carrier, End, Stream};
 pub use connection::{Carriers, LONGEST_ADDRESS};
 pub use links::{LINK, carriers, link_to};
-#[cfg(feature = "testing")]
-pub use memory::MemoryLink;
 pub use peer::{Peer, Secret};
 pub use serve::Server;
 pub use tcp::TcpLink;

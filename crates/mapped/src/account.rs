@@ -181,7 +181,7 @@ impl Drop for NodeAccount {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knarr_handover::account_testing::account_suite;
+    use knarr_testing::account_suite::account_suite;
 
     #[test]
     fn processes_that_open_it_have_the_same_account() {

@@ -121,7 +121,7 @@ pub(crate) fn equal_to(byte: u8, bytes: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knarr_array::testing::data::Random;
+    use knarr_testing::data::Random;
 
     #[test]
     fn runs_are_those_that_a_look_at_each_byte_finds() {

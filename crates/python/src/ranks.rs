@@ -1,8 +1,8 @@
 //! The ranks of a program in Python: a communicator of mpi4py, or one with the same methods.
 
 use knarr_array::comm::{Comm, check_peer};
+use knarr_array::comm_suite;
 use knarr_array::error::{Error, Result};
-use knarr_array::testing::comm_suite;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 

@@ -9,9 +9,7 @@ mod packing;
 mod restart;
 mod session;
 
-#[cfg(feature = "testing")]
-pub use image::testing;
-pub use image::{FORMAT, find, layout};
+pub use image::{FORMAT, find, layout, layout_of};
 pub use options::Options;
 pub use restart::{Described, Restart};
 pub use session::{Committed, Session};

@@ -164,7 +164,7 @@ mod tests {
     use crate::chain::{Chain, Scratch};
     use crate::codec::CodecList;
     use knarr_array::array::ArraySpec;
-    use knarr_array::testing::data::{Pattern, SHAPES, sample};
+    use knarr_testing::data::{Pattern, SHAPES, sample};
 
     #[test]
     fn every_bound_holds_for_every_element_of_every_sample() {

@@ -248,24 +248,18 @@ fn damaged(field: &str) -> Error {
     Error::corrupt(format!("frame with an impossible {field}"))
 }
 
-/// For fuzzing what lies behind the checksums.
-#[cfg(feature = "testing")]
-pub mod testing {
-    use super::{CHECKSUM, header};
-    use knarr_array::wire::Reader;
-
-    /// The frame that `bytes` would be with the right checksums; `None` if its header makes no sense.
-    pub fn with_checksums(bytes: &[u8]) -> Option<Vec<u8>> {
-        let mut reader = Reader::new("frame", bytes);
-        let (_, _, payload_len) = header(&mut reader).ok()?;
-        let (start, rest) = bytes.split_at_checked(bytes.len() - reader.left())?;
-        let payload = rest.get(CHECKSUM..CHECKSUM.checked_add(payload_len)?)?;
-        let mut mended = start.to_vec();
-        mended.extend_from_slice(&crc32c::crc32c(start).to_le_bytes());
-        mended.extend_from_slice(payload);
-        mended.extend_from_slice(&crc32c::crc32c(payload).to_le_bytes());
-        Some(mended)
-    }
+/// The frame that `bytes` would be with the right checksums; `None` if its header makes no sense. For fuzzing what lies
+/// behind the checksums.
+pub fn with_checksums(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut reader = Reader::new("frame", bytes);
+    let (_, _, payload_len) = header(&mut reader).ok()?;
+    let (start, rest) = bytes.split_at_checked(bytes.len() - reader.left())?;
+    let payload = rest.get(CHECKSUM..CHECKSUM.checked_add(payload_len)?)?;
+    let mut mended = start.to_vec();
+    mended.extend_from_slice(&crc32c::crc32c(start).to_le_bytes());
+    mended.extend_from_slice(payload);
+    mended.extend_from_slice(&crc32c::crc32c(payload).to_le_bytes());
+    Some(mended)
 }
 
 fn count(reader: &mut Reader<'_>) -> Result<u64> {

@@ -332,9 +332,9 @@ impl Job<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knarr_array::testing::data::{Pattern, sample};
     use knarr_codec::codec::CodecList;
     use knarr_codec::frame;
+    use knarr_testing::data::{Pattern, sample};
 
     /// The chain that a chunk of a new dataset gets.
     fn chain(online: &Online, goal: &str, dtype: DType, shape: &[usize], pattern: Pattern) -> String {

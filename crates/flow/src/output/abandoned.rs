@@ -231,22 +231,10 @@ fn unlocked(path: &Path) -> Option<File> {
     }
 }
 
-/// A name that a process gave which has ended since.
-///
-/// # Panics
-/// Where no process can be started.
-#[cfg(any(test, feature = "testing"))]
-#[allow(clippy::unwrap_used, reason = "test code")]
-pub fn abandoned_name(name: &str) -> OsString {
-    let mut child = std::process::Command::new("true").spawn().unwrap();
-    child.wait().unwrap();
-    let process = Pid::from_raw(child.id().cast_signed()).unwrap();
-    name_by(OsStr::new(name), &Maker { home: home().unwrap(), process, start: 5 }, None)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use knarr_testing::abandoned::abandoned_name;
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("knarr-abandoned-{name}-{}", std::process::id()));

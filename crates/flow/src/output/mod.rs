@@ -14,8 +14,6 @@ mod temporary;
 mod vacant;
 mod write_behind;
 
-#[cfg(any(test, feature = "testing"))]
-pub use abandoned::abandoned_name;
 pub use abandoned::{
     exchange_name, is_of_running, is_temporary_name, kept_name, path_to_be, remove_abandoned, temporary_name,
 };

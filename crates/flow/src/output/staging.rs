@@ -279,7 +279,7 @@ fn tally(dir: &Path) -> std::io::Result<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::abandoned_name;
+    use knarr_testing::abandoned::abandoned_name;
 
     const ANYTHING: Kind = Kind { noun: "directory", is: Path::is_dir, foreign: |_| None, many_files: false };
 

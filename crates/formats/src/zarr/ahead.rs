@@ -288,7 +288,7 @@ impl ReadStore for Ahead {
 mod tests {
     use super::*;
     use knarr_flow::read_store::entries_of;
-    use knarr_flow::testing::read_store_suite::check;
+    use knarr_testing::read_store_suite::check;
     use std::collections::BTreeMap;
     use std::sync::atomic::{AtomicUsize, Ordering};
 

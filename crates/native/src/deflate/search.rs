@@ -162,7 +162,7 @@ fn common(before: &[u8], bytes: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knarr_array::testing::data::Random;
+    use knarr_testing::data::Random;
 
     #[test]
     fn ways_are_told_apart() {

@@ -165,7 +165,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knarr_array::testing::data::Random;
+    use knarr_testing::data::Random;
     use libdeflater::{CompressionLvl, Compressor, Decompressor};
 
     #[test]

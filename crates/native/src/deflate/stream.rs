@@ -146,7 +146,7 @@ fn append(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knarr_array::testing::data::{Random, mixed};
+    use knarr_testing::data::{Random, mixed};
     use libdeflater::{CompressionLvl, Decompressor};
 
     fn round_trip(bytes: &[u8], planes: usize, level: i32) -> usize {

@@ -166,7 +166,7 @@ fn noise(block: &[u8]) -> Option<([u32; 256], f32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knarr_array::testing::data::Random;
+    use knarr_testing::data::Random;
 
     fn ends(input: &[u8]) -> Vec<usize> {
         cut(input, 0, input.len(), &mut Vec::new()).iter().map(|cut| cut.end).collect()

@@ -285,7 +285,7 @@ fn equal(a: &[u8], b: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knarr_array::testing::data::Random;
+    use knarr_testing::data::Random;
 
     /// Rebuilds the block from its literals and matches alone.
     fn rebuild(input: &[u8], begin: usize, end: usize, matches: &[Match]) -> Vec<u8> {

@@ -314,7 +314,7 @@ unsafe extern "C" fn produce(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knarr_array::testing::data::{Random, mixed};
+    use knarr_testing::data::{Random, mixed};
 
     #[test]
     fn every_mixture_of_parts_comes_back() {

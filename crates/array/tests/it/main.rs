@@ -1,0 +1,3 @@
+//! Tests of this crate from outside, one program: communicators.
+
+mod comm;

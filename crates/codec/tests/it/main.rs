@@ -1,0 +1,5 @@
+//! Tests of this crate from outside, one program: codecs, golden files, and the grid.
+
+mod codecs;
+mod golden;
+mod grid;

@@ -1,0 +1,3 @@
+//! Tests of this crate from outside, one program: stores in a ZIP file.
+
+mod stores;
