@@ -8,6 +8,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -105,6 +106,8 @@ pub struct HandedOver {
     pub logged: Option<u64>,
     /// Why the program was told that the file could not be handed over. What was put without an error is there.
     pub failure: Option<Error>,
+    /// What was made of it and is in its place, but may be lost if the machine stops.
+    pub made: Option<FileIdentity>,
     /// If its ranks are on several nodes, what each of them holds; the first one makes the file. Else nothing.
     #[serde(default)]
     pub parts: Vec<NodePart>,
@@ -156,6 +159,7 @@ impl HandedOver {
             output_replaced: None,
             logged: None,
             failure: None,
+            made: None,
             parts: Vec::new(),
             part: 0,
         }
@@ -172,7 +176,8 @@ impl HandedOver {
     /// What a file that is made of it at `output` may take the place of: what the program has replaced, or what was `made` last
     /// of an earlier version. Whatever else has the name is newer.
     pub fn replaces(&self, output: &Path, made: Option<FileIdentity>) -> Replaces {
-        Replaces::Known([if output == self.target { self.replaced } else { self.output_replaced }, made])
+        let replaced = if output == self.target { self.replaced } else { self.output_replaced };
+        Replaces::Known([replaced, made.or(self.made)])
     }
 
     /// The same as a node sees it on which no part of it is. If it has no parts, all of it is in `whole`.
@@ -309,8 +314,10 @@ impl HandedOver {
     /// `Write`.
     pub fn keep(&self, directory: &Path) -> Result<()> {
         put_reserved(directory, Self::SET_ASIDE, self)?;
-        // It counts less than the other name.
-        let _ = fs::remove_file(directory.join(Self::OPEN));
+        // The name by which it was handed over counts more, that by which it was open less.
+        for name in [Self::NAME, Self::OPEN] {
+            let _ = fs::remove_file(directory.join(name));
+        }
         Ok(())
     }
 
@@ -361,29 +368,35 @@ impl HandedOver {
     fn take_away(directory: &Path, with_links: bool) {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let _ = fs::remove_file(directory.join(Self::PUBLISHED));
-        let mut name =
-            OsString::from(format!(".gone-{}-{}-", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed)));
-        name.push(directory.file_name().unwrap_or_default());
-        let gone = directory.with_file_name(name);
-        let gone = match fs::rename(directory, &gone) {
-            Ok(()) => gone,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
-            Err(_) => directory.to_owned(),
+        let name = directory.file_name().unwrap_or_default();
+        // What was not all removed before has such a name.
+        let gone = if NodePart::is_name(&name.to_string_lossy()) {
+            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+            let mut hidden = OsString::from(format!(".gone-{}-{number}-", std::process::id()));
+            hidden.push(name);
+            let gone = directory.with_file_name(hidden);
+            match fs::rename(directory, &gone) {
+                Ok(()) => gone,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+                Err(_) => directory.to_owned(),
+            }
+        } else {
+            directory.to_owned()
         };
         // What is left of it if this process is killed says nothing.
         for name in Self::RECORDS {
             let _ = fs::remove_file(gone.join(name));
         }
         let (memory, disk) = taken_by(&gone);
-        if with_links {
-            let links = fs::read_dir(&gone).into_iter().flatten().flatten().map(|entry| entry.path());
-            for more in links.filter_map(|path| fs::read_link(path).ok()) {
-                let _ = fs::remove_file(more);
-            }
+        if with_links && !remove_targets(&gone) {
+            // Only links lead to the others: whoever removes the spool tries again.
+            let files = fs::read_dir(&gone).into_iter().flatten().flatten();
+            let files = files.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
+            files.for_each(|file| drop(fs::remove_file(file.path())));
+        } else if fs::remove_dir_all(&gone).is_err() {
+            return;
         }
-        if fs::remove_dir_all(&gone).is_ok()
-            && let Some(account) = directory.parent().and_then(account_of)
-        {
+        if let Some(account) = directory.parent().and_then(account_of) {
             account.give_back(memory);
             account.off_disk(if with_links { disk } else { 0 });
         }
@@ -417,22 +430,48 @@ impl HandedOver {
             let found = names.iter().find_map(|name| get(&directory, name).transpose())?;
             Some((directory, found))
         };
-        Self::directories(spool).into_iter().filter_map(read).collect()
+        match Self::directories(spool) {
+            Ok(directories) => directories.into_iter().filter_map(read).collect(),
+            // What cannot be looked at is not empty.
+            Err(error) => vec![(spool.to_owned(), Err(error))],
+        }
     }
 
-    /// The directories of files in a spool, in the order of their names. There are others in it.
-    pub fn directories(spool: &Path) -> Vec<PathBuf> {
-        let entries = fs::read_dir(spool).into_iter().flatten().flatten();
+    /// The directories of files in a spool, in the order of their names. There are others in it. None if there is no spool.
+    ///
+    /// # Errors
+    /// `Read`.
+    pub fn directories(spool: &Path) -> Result<Vec<PathBuf>> {
+        let read_error = |error: io::Error| Error::read(spool, &error);
+        let entries = match fs::read_dir(spool) {
+            Ok(entries) => entries.collect::<io::Result<Vec<_>>>().map_err(read_error)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(read_error(error)),
+        };
         // What is being removed has a hidden name.
-        let entries = entries.filter(|entry| NodePart::is_name(&entry.file_name().to_string_lossy()));
-        let mut directories: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+        let entries = entries.into_iter().filter(|entry| NodePart::is_name(&entry.file_name().to_string_lossy()));
+        // What cannot be told is no file: reading it says what is the matter.
+        let directories = entries.filter(|entry| entry.file_type().map_or(true, |kind| kind.is_dir()));
+        let mut directories: Vec<PathBuf> = directories.map(|entry| entry.path()).collect();
         directories.sort();
-        directories
+        Ok(directories)
     }
 }
 
 /// Bytes by which a record may be longer when its file is closed: numbers of variables, an error.
 const MORE_AT_CLOSE: usize = 1 << 14;
+
+/// Removes the files to which links in a directory lead, and the links. False if one of them stays.
+fn remove_targets(directory: &Path) -> bool {
+    let remove = |link: &Path| {
+        let removed = fs::read_link(link).and_then(fs::remove_file);
+        let is_gone = removed.is_ok() || removed.is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        is_gone && fs::remove_file(link).is_ok()
+    };
+    let entries = fs::read_dir(directory).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let is_link = |entry: &fs::DirEntry| entry.file_type().map_or(true, |kind| kind.is_symlink());
+    entries.is_ok_and(|entries| entries.iter().filter(|entry| is_link(entry)).all(|entry| remove(&entry.path())))
+}
 
 /// Unit of the blocks that the system says a file has.
 const BLOCK: u64 = 512;

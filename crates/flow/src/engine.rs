@@ -121,7 +121,9 @@ impl Engine {
             }
         };
         let mut done = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..self.jobs.min(count)).map(|number| scope.spawn(move || worker(number))).collect();
+            // Where the system gives no thread, those that there are do the work.
+            let start = |number| std::thread::Builder::new().spawn_scoped(scope, move || worker(number)).ok();
+            let others: Vec<_> = (1..self.jobs.min(count)).map_while(start).collect();
             let mut done = {
                 let _caller = Caller { failed: &failed, allowed: &self.allowed };
                 worker(0)

@@ -56,7 +56,7 @@ impl Replaces {
     }
 
     /// True if this may be replaced.
-    pub(super) fn allows(self, found: Option<FileIdentity>) -> bool {
+    pub fn allows(self, found: Option<FileIdentity>) -> bool {
         match (self, found) {
             (_, None) | (Self::Anything, _) => true,
             (Self::Nothing, Some(_)) => false,

@@ -153,7 +153,8 @@ fn read_nodes(store: &dyn ReadStore, folders: &[String]) -> Vec<Result<Option<No
     };
     let others = if store.is_far() { folders.len().min(ASKING) } else { 0 };
     let mut found = std::thread::scope(|scope| {
-        let others: Vec<_> = (0..others).map(|_| scope.spawn(ask)).collect();
+        let others: Vec<_> =
+            (0..others).map_while(|_| std::thread::Builder::new().spawn_scoped(scope, ask).ok()).collect();
         let mut found = ask();
         for other in others {
             match other.join() {

@@ -284,8 +284,16 @@ impl Delivery {
             error
         };
         // Whoever waits for the file waits no longer.
+        let output = self.handed.rule.made_of(&self.handed.target);
+        let there = FileIdentity::at(&output);
+        let is_ours = error.kind() == ErrorKind::Write && !self.handed.replaces(&output, self.made).allows(there);
+        let noted = match is_ours {
+            // It is in its place, and only its name may be lost: it may be made again.
+            true => HandedOver { made: there, ..self.handed.clone() }.keep(&self.directory),
+            false => HandedOver::set_aside(&self.directory),
+        };
         // One that was set aside before has that name already.
-        let _ = HandedOver::set_aside(&self.directory);
+        drop(noted);
         Outcome::Undelivered(error, self.directory.clone())
     }
 }

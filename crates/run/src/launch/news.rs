@@ -37,8 +37,10 @@ pub(super) enum News {
 /// What Knarr sends to its own socket when the program has ended, behind all messages of the program.
 pub(super) const ENDED: &[u8] = b"ended";
 
+/// How long the next message is waited for at a time.
+const LISTEN_FOR: Duration = Duration::from_millis(200);
 /// Between two tries to hear something.
-const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// Starts a thread.
 ///
@@ -51,6 +53,8 @@ pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<
 
 /// Hands on what comes to the socket, until the program has ended.
 pub(super) fn listen(socket: &UnixDatagram, status: &Receiver<(ExitStatus, bool)>, news: &Sender<News>) {
+    // The word that wakes this thread may be lost, too.
+    let _ = socket.set_read_timeout(Some(LISTEN_FOR));
     let mut buffer = vec![0; 1 << 16];
     loop {
         let bytes = match socket.recv(&mut buffer) {

@@ -23,6 +23,8 @@ pub const CANNOT_BEGIN: u8 = 125;
 /// Exit codes of shells.
 const CANNOT_EXECUTE: u8 = 126;
 const NOT_FOUND: u8 = 127;
+/// Between two looks for signals.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long processes that the program left behind may take to close their files.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
 
@@ -66,17 +68,21 @@ impl Signals {
         std::thread::Builder::new()
             .name("signals".to_owned())
             .spawn(move || {
-                for origin in signals.forever() {
-                    if origin.signal == SIGTERM {
-                        is_terminated.store(true, Ordering::Relaxed);
+                // Looking every now and then needs no call that can fail.
+                loop {
+                    for origin in signals.pending() {
+                        if origin.signal == SIGTERM {
+                            is_terminated.store(true, Ordering::Relaxed);
+                        }
+                        // What is typed at the terminal goes to the program without us.
+                        if !to.pass_on(origin.signal, origin.cause != Cause::Kernel)
+                            && ![SIGUSR1, SIGUSR2].contains(&origin.signal)
+                        {
+                            stopped.store(origin.signal, Ordering::Relaxed);
+                            cancel.store(true, Ordering::Relaxed);
+                        }
                     }
-                    // What is typed at the terminal goes to the program without us.
-                    if !to.pass_on(origin.signal, origin.cause != Cause::Kernel)
-                        && ![SIGUSR1, SIGUSR2].contains(&origin.signal)
-                    {
-                        stopped.store(origin.signal, Ordering::Relaxed);
-                        cancel.store(true, Ordering::Relaxed);
-                    }
+                    std::thread::sleep(LOOK_EVERY);
                 }
             })
             .map_err(internal)?;

@@ -43,9 +43,13 @@ fn hold(path: &Path) -> io::Result<File> {
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             opened => opened?,
         };
-        if let Err(error) = used.lock_shared() {
-            let _ = fs::remove_file(&name);
-            return Err(error);
+        match used.lock_shared() {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => {
+                let _ = fs::remove_file(&name);
+                return Err(error);
+            }
         }
         if is_at(&used, &name) {
             return Ok(used);

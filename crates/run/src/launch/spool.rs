@@ -51,14 +51,11 @@ impl Spool {
             match DirBuilder::new().mode(0o700).create(&directory) {
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && number < 1000 => number += 1,
                 made => {
-                    made.map_err(write_error)?;
-                    fs::create_dir(free_of(&directory)).map_err(write_error)?;
-                    // It is locked before it has its name: a launcher that starts at this moment would find it abandoned.
-                    let beside = directory.join(format!("{ALIVE}.new"));
-                    let alive = File::create(&beside).map_err(write_error)?;
-                    alive.lock().map_err(write_error)?;
-                    fs::rename(&beside, directory.join(ALIVE)).map_err(write_error)?;
-                    return Ok(Self { directory, _alive: alive });
+                    let alive = made.and_then(|()| fill(&directory)).inspect_err(|_| {
+                        // Nobody else knows it.
+                        let _ = fs::remove_dir_all(&directory);
+                    });
+                    return alive.map(|alive| Self { directory, _alive: alive }).map_err(write_error);
                 }
             }
         }
@@ -84,6 +81,21 @@ impl Spool {
         fs::write(&alive, &token).map_err(|error| Error::write(&alive, &error))?;
         Ok(SpoolPlace { directory: self.directory.clone(), most, disk: disk.to_owned(), node, token, peer })
     }
+}
+
+/// Makes what a spool has in it. Returns its lock.
+fn fill(directory: &Path) -> std::io::Result<File> {
+    fs::create_dir(free_of(directory))?;
+    // It is locked before it has its name: a launcher that starts at this moment would find it abandoned.
+    let beside = directory.join(format!("{ALIVE}.new"));
+    let alive = File::create(&beside)?;
+    while let Err(error) = alive.lock() {
+        if error.kind() != std::io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    fs::rename(&beside, directory.join(ALIVE))?;
+    Ok(alive)
 }
 
 impl Drop for Spool {

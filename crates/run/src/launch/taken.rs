@@ -60,7 +60,7 @@ impl Unused {
 
 /// True if no file has values in the spool.
 fn is_empty(spool: &Path) -> bool {
-    HandedOver::directories(spool).iter().all(|directory| *directory == free_of(spool))
+    HandedOver::directories(spool).is_ok_and(|all| all.iter().all(|directory| *directory == free_of(spool)))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod undelivered;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::unix::net::UnixDatagram;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,7 +67,7 @@ pub(super) struct Supervised {
 ///
 /// # Errors
 /// `Internal` if there is no thread to be had.
-pub(super) fn supervise(begun: &Begun, watches: &Watches, mut child: Child) -> Result<Supervised> {
+pub(super) fn supervise(begun: &Begun, watches: &Watches, child: Child) -> Result<Supervised> {
     let (send, receive) = channel();
     let (ended, status) = channel();
     let listener = begun.stage.socket.try_clone().map_err(|error| Error::internal(error.to_string()))?;
@@ -77,15 +78,22 @@ pub(super) fn supervise(begun: &Begun, watches: &Watches, mut child: Child) -> R
     let mut work = Work::new(begun, watches, send, receive);
     let (signals, first) = (&begun.signals, begun.first.as_ref());
     let socket = begun.stage.directory.join(knarr_capture::SOCKET);
+    let child = Mutex::new(child);
+    let waits = || {
+        let mut child = child.lock().unwrap_or_else(PoisonError::into_inner);
+        // A program of which nothing can be known has not ended well.
+        let status = signals.wait(&mut child).unwrap_or_else(|_| ExitStatus::from_raw(1 << 8));
+        let all = first.is_none_or(|first| first.await_others(!status.success(), || signals.is_terminated()));
+        let _ = ended.send((status, all));
+        if let Ok(own) = UnixDatagram::unbound() {
+            while own.send_to(ENDED, &socket).is_err_and(|error| error.kind() == std::io::ErrorKind::Interrupted) {}
+        }
+    };
     let code = std::thread::scope(|scope| {
-        scope.spawn(move || {
-            let status = signals.wait(&mut child).unwrap_or_default();
-            let all = first.is_none_or(|first| first.await_others(!status.success(), || signals.is_terminated()));
-            let _ = ended.send((status, all));
-            if let Ok(own) = UnixDatagram::unbound() {
-                while own.send_to(ENDED, &socket).is_err_and(|error| error.kind() == std::io::ErrorKind::Interrupted) {}
-            }
-        });
+        // Without a thread, files are made when the program has ended.
+        if std::thread::Builder::new().name("program".to_owned()).spawn_scoped(scope, &waits).is_err() {
+            waits();
+        }
         work.until_done()
     });
     let files = work.finish();

@@ -1,6 +1,7 @@
 //! `knarr worker`: the side that works. Only [`Worker`](super::Worker) starts it.
 
 use std::io::{BufRead, BufReader, Write};
+use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -156,7 +157,11 @@ impl Asker {
         // What cannot be said is heard as a death.
         let Ok(mut line) = serde_json::to_vec(word) else { return };
         line.push(b'\n');
-        let _ = self.socket.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line);
+        let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        if (&*socket).write_all(&line).is_err() {
+            // Who asked would wait for the rest for ever.
+            let _ = socket.shutdown(Shutdown::Both);
+        }
     }
 }
 

@@ -15,7 +15,8 @@ impl Work<'_> {
         let Some(spool) = self.begun.spool.as_ref().map(Spool::path) else { return false };
         self.unused.release(spool, self.waiting.is_any());
         let before = self.known.len();
-        for directory in HandedOver::directories(spool) {
+        // What cannot be looked at now is looked at later.
+        for directory in HandedOver::directories(spool).unwrap_or_default() {
             if self.known.contains(&directory) {
                 continue;
             }
