@@ -204,6 +204,25 @@ impl HandedOver {
         self.parts.first().filter(|_| self.part > 0)
     }
 
+    /// A note on the disk that the nodes share: the file of which a node holds part `part` is made.
+    fn note_of(&self, part: usize) -> Option<PathBuf> {
+        let first = self.parts.first()?;
+        Some(self.rule.directory.join(".knarr").join(format!("made-{}-{}.{part}", first.token, first.file)))
+    }
+
+    /// Notes for all other nodes that the file is made: the node that has made it may be gone before they ask.
+    pub fn note_made(&self) {
+        for note in (1..self.parts.len()).filter_map(|part| self.note_of(part)) {
+            // Without it, the part has to be removed by hand if that happens.
+            let _ = fs::write(note, b"");
+        }
+    }
+
+    /// Removes the note for this part. True if there was one.
+    pub fn take_note(&self) -> bool {
+        self.note_of(self.part).is_some_and(|note| fs::remove_file(note).is_ok())
+    }
+
     /// The part that is in this directory, if its ranks are on several nodes.
     pub fn own_part(&self) -> Option<&NodePart> {
         self.parts.get(self.part)

@@ -6,9 +6,11 @@
 //! processes, for the communicators and datatypes that it hands to its libraries.
 
 mod adapter;
+mod agreement;
 mod launch;
 mod table;
 
 pub use adapter::{Adapter, Datatype, NoKind};
+pub use agreement::all_can;
 pub use launch::{Launch, NAMED_BY};
 pub use table::Mpi;

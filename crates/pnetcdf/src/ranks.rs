@@ -8,7 +8,7 @@ use knarr_array::comm::{Comm, Solo};
 use knarr_array::error::{Error, Result};
 use knarr_capture::HandedOver;
 use knarr_handover::Held;
-use knarr_mpi::{Adapter, Datatype, Mpi, NoKind};
+use knarr_mpi::{Adapter, Datatype, Mpi, NoKind, all_can};
 
 use crate::apart::{Apart, here};
 use crate::codes::Offset;
@@ -37,12 +37,18 @@ impl Ranks {
     /// The ranks of the communicator `comm`, an `MPI_Comm`. Collective.
     ///
     /// # Errors
-    /// As for [`Adapter::load`] and [`Adapter::comm`].
+    /// On all ranks, if one of them cannot take part; as for [`Adapter::load`] and [`Adapter::comm`].
     ///
     /// # Safety
     /// `comm` is a communicator of the MPI of this process.
     pub unsafe fn of(comm: usize, directory: &Path) -> Result<Self> {
-        let adapter = adapter(directory)?;
+        let adapter = adapter(directory);
+        // SAFETY: the caller's promise.
+        let all = unsafe { all_can(comm, adapter.is_ok()) };
+        let adapter = adapter?;
+        if all == Some(false) {
+            return Err(Error::unsupported("a rank on another node has no adapter for its MPI"));
+        }
         // SAFETY: the caller's promise.
         Ok(Self::Mpi { mpi: unsafe { adapter.comm(comm) }?, adapter, apart: OnceLock::new() })
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs::{File, Metadata};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -40,6 +41,20 @@ impl Processes for System {
     fn writes(&self, process: u32, path: &Path) -> bool {
         std::fs::metadata(path).is_ok_and(|metadata| writes(process, &HashSet::from([Identity::of(&metadata)])))
     }
+}
+
+/// True if a process of this user, other than this one and its own, belongs to the run in `directory`.
+pub(crate) fn any_of_run(directory: &Path) -> bool {
+    let wanted = [knarr_capture::RUN_DIRECTORY.as_bytes(), b"=", directory.as_os_str().as_bytes()].concat();
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_of_run = |process: u32| {
+        let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == wanted)
+    };
+    processes
+        .filter(|process| *process != std::process::id())
+        .any(|process| is_of_run(process) && System.alive(process))
 }
 
 /// A process that has the file open for writing, among those of the same user; root sees all.

@@ -44,7 +44,7 @@ impl Client {
             Server::Web(url) => {
                 let options = ClientOptions::new().with_allow_http(true).with_timeout(TIMEOUT);
                 let builder =
-                    HttpBuilder::new().with_url(url).with_client_options(options).with_retry(retry(variables));
+                    HttpBuilder::new().with_url(url).with_client_options(options).with_retry(retry(variables)?);
                 Arc::new(builder.build().map_err(|error| Error::usage(format!("no URL: {error}")).hint("check it"))?)
             }
         };
@@ -89,17 +89,24 @@ impl From<Refused> for Error {
     }
 }
 
-fn retry(variables: &Variables) -> RetryConfig {
-    let attempts = variables.get("AWS_MAX_ATTEMPTS").and_then(|text| text.parse().ok()).unwrap_or(ATTEMPTS);
+/// # Errors
+/// `Usage` for a number of attempts that is none.
+fn retry(variables: &Variables) -> Result<RetryConfig> {
+    let wrong = |text: &String| {
+        Error::usage(format!("AWS_MAX_ATTEMPTS is '{text}', which is no number of attempts"))
+            .hint("give a number, such as 3")
+    };
+    let attempts = variables.get("AWS_MAX_ATTEMPTS").map(|text| text.trim().parse::<usize>().map_err(|_| wrong(text)));
+    let attempts = attempts.transpose()?.unwrap_or(ATTEMPTS);
     // Each pause is between the first one and `base` times the one before.
     let backoff = BackoffConfig { init_backoff: FIRST_PAUSE, max_backoff: LONGEST_PAUSE, base: 4.0 };
-    RetryConfig { max_retries: attempts.max(1) - 1, retry_timeout: PATIENCE, backoff }
+    Ok(RetryConfig { max_retries: attempts.max(1) - 1, retry_timeout: PATIENCE, backoff })
 }
 
 fn bucket_client(bucket: &str, variables: &Variables) -> Result<AmazonS3> {
     require_credentials(variables)?;
     let options = ClientOptions::new().with_timeout(TIMEOUT);
-    let mut builder = AmazonS3Builder::new().with_client_options(options).with_retry(retry(variables));
+    let mut builder = AmazonS3Builder::new().with_client_options(options).with_retry(retry(variables)?);
     for (name, value) in variables {
         if let Ok(key) = name.to_ascii_lowercase().parse::<AmazonS3ConfigKey>() {
             builder = builder.with_config(key, value);

@@ -78,7 +78,7 @@ impl Task for Deliver {
             Output::Zarr | Output::S3(_) => OutputFormat::Zarr,
         };
         let settings = Settings { earlier: earlier.map(Arc::new), as_whole: true, ..rule.settings()? };
-        match write_source(engine, source, (&output, format), &settings, &options, progress) {
+        let made = match write_source(engine, source, (&output, format), &settings, &options, progress) {
             // The program does not know of Zarr.
             Err(error) if error.kind() == ErrorKind::Unsupported && format == OutputFormat::Zarr => {
                 let source = source_of(&directory, &handed, &found, engine)?;
@@ -88,7 +88,8 @@ impl Task for Deliver {
                 written.map(|made| (made, true)).map_err(|_| error)
             }
             written => written.map(|made| (made, false)),
-        }
+        };
+        made.inspect(|_| handed.note_made())
     }
 }
 

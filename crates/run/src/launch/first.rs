@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::{HandedOver, NODE, Snapshot};
+use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
 use super::program::{GRACE, NotStarted, Signals, exit_code};
@@ -134,8 +135,15 @@ fn sweep(parent: &Path, user: u32) {
     let prefix = format!("{NAME}{user}-");
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
     for place in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix)) {
+        // Others may make what has such a name: their directories are left alone, and a pipe in one would hold this process up.
+        let is_own = |found: &fs::Metadata| found.is_dir() && found.uid() == user && found.mode() & 0o022 == 0;
+        if !fs::symlink_metadata(place.path()).is_ok_and(|found| is_own(&found)) {
+            continue;
+        }
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let lock = rustix::fs::open(place.path().join(LOCK), flags, Mode::empty()).map(File::from);
         // Who has made it and not locked it yet finds it gone, and makes it again.
-        if let Ok(lock) = File::open(place.path().join(LOCK))
+        if let Ok(lock) = lock
             && lock.try_lock().is_ok()
         {
             let _ = fs::remove_dir_all(place.path());
@@ -379,14 +387,24 @@ mod tests {
     #[test]
     fn places_of_the_dead_are_removed_and_those_of_the_living_are_not() {
         let parent = std::env::temp_dir().join(format!("knarr-places-{}", std::process::id()));
-        let place = |name: &str| parent.join(format!("{NAME}{name}"));
-        let made = ["7-a", "7-b", "8-a"].map(|name| {
-            fs::create_dir_all(place(name)).unwrap();
-            File::create(place(name).join(LOCK)).unwrap()
+        let user = rustix::process::geteuid().as_raw();
+        let place = |user: u32, name: &str| parent.join(format!("{NAME}{user}-{name}"));
+        let made = [place(user, "a"), place(user, "b"), place(user + 1, "a")].map(|place| {
+            fs::create_dir_all(&place).unwrap();
+            File::create(place.join(LOCK)).unwrap()
         });
         made[1].lock().unwrap();
-        sweep(&parent, 7);
-        assert!(!place("7-a").exists() && place("7-b").exists() && place("8-a").exists());
+        // A pipe, which nobody writes, and a directory that others may change.
+        let (pipe, shared) = (place(user, "pipe"), place(user, "shared"));
+        for place in [&pipe, &shared] {
+            fs::create_dir_all(place).unwrap();
+        }
+        rustix::fs::mknodat(rustix::fs::CWD, pipe.join(LOCK), rustix::fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
+        File::create(shared.join(LOCK)).unwrap();
+        fs::set_permissions(&shared, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        sweep(&parent, user);
+        assert!(!place(user, "a").exists() && place(user, "b").exists() && place(user + 1, "a").exists());
+        assert!(shared.exists());
         fs::remove_dir_all(parent).unwrap();
     }
 

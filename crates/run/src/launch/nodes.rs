@@ -186,7 +186,9 @@ impl Nodes {
             let (Some(maker), Some(own)) = (handed.maker().cloned(), handed.own_part().cloned()) else {
                 return Outcome::Failed(Error::internal("no part of a file"));
             };
+            // The node may have been gone a moment after it had made the file.
             let outcome = outcome_of(&maker, &node, &cancel);
+            let outcome = if handed.take_note() { Ok(Fate::Done) } else { outcome };
             let directory = shared.find(&own.file).unwrap_or_else(|| own.directory());
             shared.encoders.kept().forget(&own.file);
             match outcome {

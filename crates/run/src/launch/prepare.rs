@@ -123,8 +123,7 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>, first: Option
             spool.display()
         ));
     }
-    // Without a place for values programs write them through their own library.
-    let spool = Spool::create(scratch.path()).ok();
+    let spool = place_for_values(scratch.path(), &snapshot.config, &*notices);
     let may_be_asked = first.as_ref().is_some_and(First::may_have_others) || !components.is_empty();
     let nodes = Nodes::new(first::name(), may_be_asked, &engine, means.clone())?;
     if let Some(spool) = &spool {
@@ -167,6 +166,33 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>, first: Option
     begun.pass_over()?;
     begun.engine.check_cancelled()?;
     Ok(begun)
+}
+
+/// A spool. Without one programs write their files through their own library.
+fn place_for_values(otherwise: &Path, config: &Config, notices: &dyn Notices) -> Option<Spool> {
+    let is_needed = config.file.iter().any(|rule| rule.route.traits().is_handed_over || rule.route == Route::Transfer);
+    let warn = |words: String| {
+        if is_needed {
+            notices.warn(&words)
+        }
+    };
+    match Spool::create(otherwise) {
+        Ok((spool, None)) => Some(spool),
+        Ok((spool, Some(error))) => {
+            warn(format!(
+                "values wait on a disk, which is slow, because there is no memory for them: {error}\n  they lie in {}",
+                spool.path().display()
+            ));
+            Some(spool)
+        }
+        Err(error) => {
+            warn(format!(
+                "there is no place for values that programs hand over: {error}\n  MPI programs write their files \
+                 themselves, and nothing is transferred"
+            ));
+            None
+        }
+    }
 }
 
 fn read(config: &Path) -> Result<Config> {

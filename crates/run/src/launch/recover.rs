@@ -11,7 +11,7 @@ use knarr_flow::engine::Engine;
 use knarr_flow::network::url_of;
 use knarr_flow::output::FileIdentity;
 
-use super::deliver::{Delivery, is_store, made_instead};
+use super::deliver::{Delivery, holds_nothing, is_store, made_instead};
 use super::outcome::{Done, Files, Outcome};
 use super::outputs::Outputs;
 use super::prepare::rules_of;
@@ -54,6 +54,17 @@ pub fn recover(
         };
         // Several parts lead to the same one, which takes them along.
         if !tried.insert(directory.clone()) || !directory.exists() {
+            continue;
+        }
+        if handed.part > 0 && handed.take_note() {
+            // The node that has made the file was gone before this one heard of it.
+            HandedOver::discard(&directory);
+            spools.extend(directory.parent().map(Path::to_owned));
+            continue;
+        }
+        if holds_nothing(&directory, &handed) {
+            HandedOver::discard(&directory);
+            spools.extend(directory.parent().map(Path::to_owned));
             continue;
         }
         let target = handed.target.clone();

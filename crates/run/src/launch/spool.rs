@@ -31,12 +31,15 @@ pub(super) struct Spool {
 }
 
 impl Spool {
-    /// Makes one in memory, or else in `otherwise`.
+    /// Makes one in memory, or else in `otherwise`: then it is told why there is none in memory.
     ///
     /// # Errors
     /// `Write`.
-    pub(super) fn create(otherwise: &Path) -> Result<Self> {
-        Self::create_in(Path::new(SHARED_MEMORY)).or_else(|_| Self::create_in(otherwise))
+    pub(super) fn create(otherwise: &Path) -> Result<(Self, Option<Error>)> {
+        match Self::create_in(Path::new(SHARED_MEMORY)) {
+            Ok(spool) => Ok((spool, None)),
+            Err(error) => Self::create_in(otherwise).map(|spool| (spool, Some(error))),
+        }
     }
 
     /// Makes one in `parent`.

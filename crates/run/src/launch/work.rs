@@ -39,13 +39,19 @@ use super::spool::Spool;
 use super::taken::{Taken, Unused};
 use super::transfer::Transfers;
 use super::waiting::Waiting;
-use crate::processes::System;
+use crate::processes::{System, any_of_run};
 use crate::worker::{Effort, Worker};
+use undelivered::is_for_bucket;
 
 /// How often files are looked after whose closing nobody tells of.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How often the spool is looked at for what nobody has told of: messages may be lost.
 const LOOK_FOR_MORE: Duration = Duration::from_secs(1);
+
+/// Exit codes above say that a signal has ended the program, or the one that a shell has run.
+const KILLED: u8 = 128;
+/// How long the processes of such a program are waited for.
+const AFTER_KILL: Duration = Duration::from_secs(30);
 
 /// The same while other components are to take what the program has written.
 const LOOK_OFTEN: Duration = Duration::from_millis(20);
@@ -78,11 +84,19 @@ pub(super) fn supervise(begun: &Begun, watches: &Watches, child: Child) -> Resul
     let mut work = Work::new(begun, watches, send, receive);
     let (signals, first) = (&begun.signals, begun.first.as_ref());
     let socket = begun.stage.directory.join(knarr_capture::SOCKET);
-    let child = Mutex::new(child);
+    let (child, run) = (Mutex::new(child), begun.stage.directory.as_path());
     let waits = || {
         let mut child = child.lock().unwrap_or_else(PoisonError::into_inner);
         // A program of which nothing can be known has not ended well.
         let status = signals.wait(&mut child).unwrap_or_else(|_| ExitStatus::from_raw(1 << 8));
+        if first.is_none() && program::exit_code(status) > KILLED {
+            // Of an 'mpirun' that was killed the ranks may go on: what they hand over is looked after.
+            let since = Instant::now();
+            let goes_on = || any_of_run(run) && !signals.is_terminated();
+            while since.elapsed() < AFTER_KILL && goes_on() {
+                std::thread::sleep(LOOK_EVERY);
+            }
+        }
         let all = first.is_none_or(|first| first.await_others(!status.success(), || signals.is_terminated()));
         let _ = ended.send((status, all));
         if let Ok(own) = UnixDatagram::unbound() {
@@ -113,6 +127,7 @@ struct UnderWay {
     after_end: bool,
     /// The program waits for it.
     is_awaited: bool,
+    since: Instant,
 }
 
 /// The main loop.
@@ -131,6 +146,8 @@ struct Work<'a> {
     outputs: Outputs,
     /// What was not delivered was tried again.
     has_tried_again: bool,
+    /// Why a server did not answer: nothing more goes there before the program has ended.
+    server_is_down: Option<Error>,
     /// How many files of each rule were compressed as they were written.
     written: BTreeMap<usize, u64>,
     /// Files whose packing was tried, and the process that did it died.
@@ -190,6 +207,7 @@ impl<'a> Work<'a> {
             chosen: BTreeMap::new(),
             outputs: Outputs::default(),
             has_tried_again: false,
+            server_is_down: None,
             written: BTreeMap::new(),
             died: BTreeMap::new(),
             shown: VecDeque::new(),
@@ -418,7 +436,9 @@ impl<'a> Work<'a> {
         });
         match started {
             Ok(()) => {
-                self.under_way = Some(UnderWay { path, directory: None, cancel, after_end: ended, is_awaited: false });
+                let since = Instant::now();
+                self.under_way =
+                    Some(UnderWay { path, directory: None, cancel, after_end: ended, is_awaited: false, since });
             }
             Err(error) => self.done(path, Outcome::Failed(error)),
         }
@@ -440,8 +460,15 @@ impl<'a> Work<'a> {
         });
         match started {
             Ok(()) => {
-                self.under_way =
-                    Some(UnderWay { path: directory, directory: None, cancel, after_end: false, is_awaited: true });
+                let since = Instant::now();
+                self.under_way = Some(UnderWay {
+                    path: directory,
+                    directory: None,
+                    cancel,
+                    after_end: false,
+                    is_awaited: true,
+                    since,
+                });
             }
             Err(error) => drop(Shown::answer(&directory, &Err(error))),
         }
@@ -461,6 +488,10 @@ impl<'a> Work<'a> {
         let cancel = Arc::new(AtomicBool::new(false));
         let (path, target) = (handed.target.clone(), handed.target.clone());
         if let Err(error) = self.outputs.take(&handed) {
+            let _ = HandedOver::set_aside(&directory);
+            return self.done(path, Outcome::Undelivered(error, directory));
+        }
+        if let Some(error) = self.server_is_down.clone().filter(|_| is_for_bucket(&handed)) {
             let _ = HandedOver::set_aside(&directory);
             return self.done(path, Outcome::Undelivered(error, directory));
         }
@@ -488,8 +519,8 @@ impl<'a> Work<'a> {
         });
         match started {
             Ok(()) => {
-                let directory = Some(directory);
-                self.under_way = Some(UnderWay { path, directory, cancel, after_end: ended, is_awaited: false });
+                let (directory, since) = (Some(directory), Instant::now());
+                self.under_way = Some(UnderWay { path, directory, cancel, after_end: ended, is_awaited: false, since });
             }
             Err(error) => {
                 let _ = HandedOver::set_aside(&directory);
@@ -511,6 +542,7 @@ impl<'a> Work<'a> {
             self.drop_copy(directory, &mut outcome);
         }
         let stopped = under_way.as_ref().is_some_and(|under_way| under_way.cancel.load(Ordering::Relaxed));
+        let took = under_way.as_ref().map(|under_way| under_way.since.elapsed()).unwrap_or_default();
         let after_end = under_way.is_some_and(|under_way| under_way.after_end);
         match &outcome {
             // Stopped because the program writes it again: the ledger knows.
@@ -562,7 +594,7 @@ impl<'a> Work<'a> {
         };
         self.files.add(name, outcome, note);
         if let Some((error, directory)) = undelivered {
-            self.keep(&directory, &error);
+            self.keep(&directory, &error, took);
         }
     }
 

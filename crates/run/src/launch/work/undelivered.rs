@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use knarr_array::error::{Error, ErrorKind};
 use knarr_capture::HandedOver;
@@ -10,9 +11,13 @@ use knarr_capture::config::Output;
 use super::Work;
 
 impl Work<'_> {
-    /// Keeps what was not delivered. While a bucket takes nothing the program goes on: its values are not to fill the memory.
-    pub(super) fn keep(&mut self, directory: &Path, error: &Error) {
+    /// Keeps what was not delivered, which was tried for so long. While a bucket takes nothing the program goes on: its values are not to fill the memory.
+    pub(super) fn keep(&mut self, directory: &Path, error: &Error, took: Duration) {
         let Some(handed) = HandedOver::left_in(directory).filter(is_for_bucket) else { return };
+        if may_pass(error) && took > NO_ANSWER {
+            // Each file would wait as long as the first one has.
+            self.server_is_down.get_or_insert_with(|| error.clone());
+        }
         // Others are told at the end.
         if self.ended.is_none() && self.files.undelivered() == 1 {
             let then = if may_pass(error) { ", and it is tried again when the program has ended" } else { "" };
@@ -38,17 +43,21 @@ impl Work<'_> {
             let is_one = may_pass(error) && HandedOver::left_in(directory).is_some_and(|handed| is_here(&handed));
             is_one && HandedOver::hand_over_again(directory).is_ok()
         };
+        self.server_is_down = None;
         let mut again = self.files.take_undelivered(is_worth_it);
         again.sort_by_key(|directory| HandedOver::left_in(directory).map(|handed| handed.generation));
         self.handed_over.extend(again);
     }
 }
 
+/// A server that says no does so sooner: this one was asked again and again.
+const NO_ANSWER: Duration = Duration::from_secs(10);
+
 /// True for errors of a server or of the way to it.
 fn may_pass(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Write | ErrorKind::Read)
 }
 
-fn is_for_bucket(handed: &HandedOver) -> bool {
+pub(super) fn is_for_bucket(handed: &HandedOver) -> bool {
     matches!(handed.rule.compress.output(), Output::S3(_))
 }
