@@ -104,6 +104,14 @@ pub enum Event {
         /// Why.
         why: String,
     },
+    /// A file that a rule wants handed over is written by parallel HDF5 itself. It is packed when it is closed.
+    NotHandedOver {
+        /// The file.
+        #[serde(with = "path_bytes")]
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// Ranks on several nodes write a file with parallel HDF5, and nobody can tell when all have closed it.
     Apart {
         /// The file.
@@ -231,6 +239,7 @@ mod tests {
             Event::Shown { directory: path.clone() },
             Event::Passed { path: path.clone(), why: "a reason".to_owned() },
             Event::Apart { path: path.clone(), why: "a reason".to_owned() },
+            Event::NotHandedOver { path: path.clone(), why: "a reason".to_owned() },
             Event::Received { path: path.clone(), from: "a".to_owned(), session: 3 },
             Event::Missed { path: path.clone(), why: "a reason".to_owned() },
             Event::Flown {

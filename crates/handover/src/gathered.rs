@@ -121,6 +121,11 @@ impl Gathered {
         self.pattern.logs().iter().map(|log| log.recorded).sum()
     }
 
+    /// True if the logs had puts of later collective calls, which are not there.
+    pub fn has_later(&self) -> bool {
+        self.pattern.has_later()
+    }
+
     /// What the puts are, for another file with equal ones.
     pub fn pattern(&self) -> Arc<Pattern> {
         Arc::clone(&self.pattern)

@@ -56,6 +56,14 @@ impl Held {
         }
     }
 
+    /// Bytes of the log, if it is on this node.
+    pub fn logged(&self) -> Option<u64> {
+        match self {
+            Self::Here { log, .. } => fs::metadata(log).ok().map(|found| found.len()),
+            Self::There(_) => None,
+        }
+    }
+
     /// The bytes of the log, and where the values are.
     pub(crate) fn read(&self) -> Result<(Vec<u8>, Found)> {
         match self {

@@ -21,6 +21,8 @@ const MOST_MOVES: usize = 3 << 20;
 pub struct Pattern {
     /// Puts of later collective calls are not there.
     last: u64,
+    /// There were such puts.
+    has_later: bool,
     logs: Vec<Log>,
     /// By the numbers of variables.
     variables: BTreeMap<usize, Variable>,
@@ -91,6 +93,7 @@ impl Pattern {
             for (at, payload) in records.into_iter().enumerate() {
                 let head = Head::parse(bytes.get(payload.clone()).unwrap_or_default())?;
                 if head.order > last {
+                    pattern.has_later = true;
                     continue;
                 }
                 let (file, begin) = match head.offset.checked_sub(first) {
@@ -106,6 +109,11 @@ impl Pattern {
             pattern.logs.push(Log { bytes, first, ends, recorded });
         }
         Ok(Arc::new(pattern))
+    }
+
+    /// True if the logs had puts of later collective calls, which are not there.
+    pub(crate) fn has_later(&self) -> bool {
+        self.has_later
     }
 
     pub(crate) fn logs(&self) -> &[Log] {

@@ -234,10 +234,11 @@ fn begun(wanted: &Wanted, comm: &dyn Comm, homes: &Homes, is_new: bool) -> Resul
     } else if is_new && target.exists()
         || target.is_dir()
         || !is_transfer && !may_write(parent)
-        || !wanted.run.is_alive()
     {
-        // The library says what is wrong; or nobody would take the values.
+        // The library says what is wrong.
         Begun::Passed(None)
+    } else if !wanted.run.is_alive() {
+        Begun::Passed(Some("the launcher is gone: nobody would take its values".to_owned()))
     } else if !is_transfer && HandedOver::bytes_set_aside(&wanted.spool.directory) > wanted.spool.most / 2 {
         Begun::Passed(Some("values that could not be delivered take the memory that is for its own".to_owned()))
     } else if let Output::S3(_) = wanted.rule.compress.output()

@@ -14,7 +14,7 @@ use knarr_array::error::{Error, Result};
 use knarr_array::region::{Region, Regions};
 use knarr_capture::Published;
 use knarr_capture::config::{FileRule, Publish};
-use knarr_handover::{Put, PutLog};
+use knarr_handover::{Gathered, Put, PutLog};
 
 use crate::access::{Access, Elements, Kind, Memory};
 use crate::codes::{
@@ -81,6 +81,8 @@ pub(crate) struct Captured {
     failed: Option<Error>,
     /// Variables with such errors.
     failed_variables: BTreeSet<String>,
+    /// What was put by the last get, and by how many bytes of logs.
+    read: Option<(Vec<u64>, Arc<Gathered>)>,
     /// Bytes that were put, as the program counts them.
     pub(crate) put_bytes: u64,
     pub(crate) blocked: Duration,
@@ -131,6 +133,7 @@ impl Captured {
             is_safe: std::env::var_os("PNETCDF_SAFE_MODE").is_some_and(|mode| mode == "1"),
             failed: None,
             failed_variables: BTreeSet::new(),
+            read: None,
             put_bytes: 0,
             blocked,
         }

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use knarr_array::comm::barrier;
 use knarr_array::error::{Error, ErrorKind};
-use knarr_handover::{Beneath, Gathered};
+use knarr_handover::{Beneath, Gathered, Held};
 
 use super::{Captured, How, Values};
 use crate::access::{Access, Elements, Memory};
@@ -117,8 +117,16 @@ impl Captured {
             return Ok(Seen { puts, is_filled, newer: seen.point });
         }
         let order = if matches!(self.values, Values::Beside(_)) { u64::MAX } else { self.order };
-        let gathered = Gathered::of(order, self.ranks.held(directory)).map_err(|_| EREAD)?;
-        Ok(Seen { puts: Arc::new(gathered), is_filled: true, newer: None })
+        let held = self.ranks.held(directory);
+        let logged: Option<Vec<u64>> = held.iter().map(Held::logged).collect();
+        // Logs are read once for all gets between which nothing was put.
+        let known = self.read.as_ref().filter(|(known, puts)| logged.as_ref() == Some(known) && !puts.has_later());
+        let puts = match known {
+            Some((_, puts)) => Arc::clone(puts),
+            None => Arc::new(Gathered::of(order, held).map_err(|_| EREAD)?),
+        };
+        self.read = logged.map(|logged| (logged, Arc::clone(&puts)));
+        Ok(Seen { puts, is_filled: true, newer: None })
     }
 
     /// Takes notice of the number of records, if another component writes them. True if there may be more of them later.

@@ -142,13 +142,15 @@ pub(crate) unsafe fn create(
         Ok(Ranks::Alone(Default::default()))
     };
     let passed = |why: String| wanted.run.tell(Event::Passed { path: wanted.target.clone(), why });
+    let itself = |why: String| wanted.run.tell(Event::NotHandedOver { path: wanted.target.clone(), why });
     let is_transfer = wanted.part.is_some();
     let ranks = match ranks {
         Ok(ranks) => ranks,
         Err(error) => {
             match error.to_string() {
                 why if is_transfer => passed(why),
-                why => apart_perhaps(&wanted, why),
+                why if wanted.spool.peer.is_some() => apart_perhaps(&wanted, why),
+                why => itself(why),
             }
             return None;
         }
@@ -160,8 +162,9 @@ pub(crate) unsafe fn create(
             match why {
                 Some(why) if is_transfer => passed(why),
                 Some(why) if are_apart => wanted.run.tell(Event::Apart { path: wanted.target.clone(), why }),
-                // A file that is not handed over is packed when it is closed, so nobody is told.
-                _ => {}
+                Some(why) => itself(why),
+                // HDF5 says what is wrong.
+                None => {}
             }
             return None;
         }
@@ -185,8 +188,9 @@ pub(crate) unsafe fn create(
             }
         });
         forget(&directory, &ranks);
-        if id < 0 || ranks.is_alone() {
-            passed("its header cannot be made in the spool".to_owned());
+        match "its header cannot be made in the spool".to_owned() {
+            why if is_transfer => passed(why),
+            why => itself(why),
         }
         return None;
     }

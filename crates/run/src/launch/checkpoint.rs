@@ -293,6 +293,7 @@ pub(super) fn is_of_restart_file(config: &Config, message: &Message) -> bool {
         | Event::HandedOver { .. }
         | Event::SetAside { .. }
         | Event::Note { .. }
+        | Event::NotHandedOver { .. }
         | Event::Shown { .. }
         | Event::Received { .. }
         | Event::Flown { .. }

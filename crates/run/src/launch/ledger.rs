@@ -101,6 +101,7 @@ impl Ledger {
             | Event::HandedOver { .. }
             | Event::SetAside { .. }
             | Event::Note { .. }
+            | Event::NotHandedOver { .. }
             | Event::Shown { .. }
             | Event::Passed { .. }
             | Event::Received { .. }

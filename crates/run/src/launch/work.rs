@@ -181,7 +181,9 @@ struct Work<'a> {
     beside: BTreeMap<PathBuf, BTreeSet<String>>,
     /// Launchers on other nodes that look after files which ranks of this one write, too.
     keepers: Vec<Peer>,
-    /// Seconds that the program spent in calls for such files.
+    /// Why parallel HDF5 has written files itself that were to be handed over.
+    by_itself: BTreeMap<PathBuf, String>,
+    /// Seconds that the program spent in calls for files that were handed over.
     blocked: BTreeMap<PathBuf, f64>,
     /// What goes to other components, and comes from them.
     transfers: Transfers<'a>,
@@ -224,6 +226,7 @@ impl<'a> Work<'a> {
             awaited: 0,
             beside: BTreeMap::new(),
             keepers: Vec::new(),
+            by_itself: BTreeMap::new(),
             blocked: BTreeMap::new(),
             transfers: Transfers::new(begun),
             under_way: None,
@@ -338,6 +341,7 @@ impl<'a> Work<'a> {
             Event::HandedOver { directory } => self.closed(directory.clone()),
             Event::SetAside { directory } => self.set_aside(directory.clone()),
             Event::Shown { directory } => self.asked_for(directory.clone()),
+            Event::NotHandedOver { path, why } => drop(self.by_itself.insert(path.clone(), why.clone())),
             Event::Note { path, text } => self.begun.notices.warn(&format!("{}: {text}", path.display())),
             Event::Passed { path, why } | Event::Apart { path, why } => {
                 self.files.add(path.clone(), Outcome::Left(why.clone()), String::new());
@@ -584,7 +588,7 @@ impl<'a> Work<'a> {
                     let instead = rule.and_then(|rule| made_instead(rule, made)).map(|why| format!("; {why}"));
                     format!("handed over: the program waited {blocked:.2} s{}", instead.unwrap_or_default())
                 }
-                None => String::new(),
+                None => self.by_itself.get(&path).map(|why| format!("not handed over: {why}")).unwrap_or_default(),
             },
             _ => String::new(),
         };
