@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use knarr_array::error::{Error, Result};
 
+/// How often a document is tried to be written.
+const TRIES: usize = 3;
 /// Where a document is written for which room was set aside.
 const RESERVED: &str = "reserved";
 
@@ -29,13 +31,15 @@ pub(crate) fn put_reserved(directory: &Path, name: &str, content: &impl Serializ
 
 fn write(directory: &Path, beside: PathBuf, name: &str, content: &impl Serialize) -> Result<()> {
     let text = serde_json::to_vec(content).map_err(|error| Error::internal(error.to_string()))?;
-    // Room that was set aside is not given up before it is written.
-    let mut options = File::options();
-    let written = options.write(true).create(true).truncate(false).open(&beside).and_then(|file| {
+    let write = || {
+        // Room that was set aside is not given up before it is written.
+        let file = File::options().write(true).create(true).truncate(false).open(&beside)?;
         file.write_all_at(&text, 0)?;
-        file.set_len(text.len() as u64)
-    });
-    let named = written.and_then(|()| fs::rename(&beside, directory.join(name)));
+        file.set_len(text.len() as u64)?;
+        fs::rename(&beside, directory.join(name))
+    };
+    // Much depends on these: what fails for a moment is tried again.
+    let named = (1..TRIES).find_map(|_| write().ok()).map_or_else(write, Ok);
     named.map_err(|error| Error::write(directory, &error))
 }
 

@@ -108,6 +108,8 @@ pub struct HandedOver {
     pub failure: Option<Error>,
     /// What was made of it and is in its place, but may be lost if the machine stops.
     pub made: Option<FileIdentity>,
+    /// It was not made because something newer has its name.
+    pub is_older: bool,
     /// If its ranks are on several nodes, what each of them holds; the first one makes the file. Else nothing.
     #[serde(default)]
     pub parts: Vec<NodePart>,
@@ -160,6 +162,7 @@ impl HandedOver {
             logged: None,
             failure: None,
             made: None,
+            is_older: false,
             parts: Vec::new(),
             part: 0,
         }
@@ -348,6 +351,20 @@ impl HandedOver {
         let name = if directory.join(Self::NAME).exists() { Self::NAME } else { Self::OPEN };
         let renamed = fs::rename(directory.join(name), directory.join(Self::SET_ASIDE));
         renamed.map_err(|error| Error::write(directory, &error))
+    }
+
+    /// True if a version of the file `target` could not be made, so what has its name, if anything has, is older.
+    pub fn is_missing(spool: &Path, target: &Path) -> bool {
+        let is_it =
+            |handed: &Self| handed.target == target && handed.session == 0 && handed.made.is_none() && !handed.is_older;
+        Self::all(spool, &[Self::SET_ASIDE]).iter().any(|(_, handed)| handed.as_ref().is_ok_and(is_it))
+    }
+
+    /// The directories of versions of the file `target` that could not be made and are older than `generation`.
+    pub fn superseded(spool: &Path, target: &Path, generation: u64) -> Vec<PathBuf> {
+        let is_it = |handed: &Self| handed.target == target && handed.session == 0 && handed.generation < generation;
+        let all = Self::all(spool, &[Self::SET_ASIDE]).into_iter();
+        all.filter(|(_, handed)| handed.as_ref().is_ok_and(is_it)).map(|(directory, _)| directory).collect()
     }
 
     /// True if delivery has failed.

@@ -35,12 +35,21 @@ pub fn run() -> Option<&'static Run> {
     RUN.get_or_init(|| {
         let directory = directory()?;
         let written = age(&directory);
-        let first = Arc::new(Snapshot::read(&directory)?);
+        let text = READ_AT_START.get().cloned().flatten();
+        let at_start = text.and_then(|text| serde_json::from_slice(&text).ok());
+        let first = Arc::new(at_start.or_else(|| Snapshot::read(&directory))?);
         let newest = Mutex::new((Arc::clone(&first), written));
         Some(Run { directory, uses_own_filter: first.uses_own_filter(), first, newest })
     })
     .as_ref()
 }
+
+/// What the ranks of a program read of the run when they start. Later one of them may be unable to, if it has too many files
+/// open, and the others would wait for it.
+static READ_AT_START: OnceLock<Option<Vec<u8>>> = OnceLock::new();
+
+/// By which MPIs and batch systems tell processes that they are ranks.
+const RANKS: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
 
 /// When the snapshot was written.
 fn age(directory: &Path) -> Option<SystemTime> {
@@ -114,6 +123,9 @@ pub fn patient<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
 /// A program image was loaded into this process.
 pub fn started() {
     if let Some(directory) = directory() {
+        if RANKS.iter().any(|name| std::env::var_os(name).is_some()) {
+            READ_AT_START.get_or_init(|| std::fs::read(directory.join(crate::SNAPSHOT)).ok());
+        }
         send(&directory, Event::Started);
     }
 }

@@ -231,10 +231,7 @@ fn begun(wanted: &Wanted, comm: &dyn Comm, homes: &Homes, is_new: bool) -> Resul
         Begun::Passed(Some(format!(
             "its ranks are on several nodes, and the 'knarr run' of node '{node}' answers nobody"
         )))
-    } else if is_new && target.exists()
-        || target.is_dir()
-        || !is_transfer && !may_write(parent)
-    {
+    } else if is_new && target.exists() || target.is_dir() || !is_transfer && !may_write(parent) {
         // The library says what is wrong.
         Begun::Passed(None)
     } else if !wanted.run.is_alive() {
@@ -311,30 +308,37 @@ fn ending(file: &Captured) -> Ending<'_> {
     Ending { ranks, target, rule, directory, session: *session }
 }
 
-/// Waits until nothing handed over of earlier times is to become the file `target`.
-pub fn await_delivery(target: &Path) {
-    let Some(run) = run() else { return };
-    let Some(SpoolPlace { directory: spool, .. }) = &run.rules().spool else { return };
+/// Waits until nothing handed over of earlier times is to become the file `target`. False if the newest version could not be
+/// made: what has the name, if anything has, is older.
+pub fn await_delivery(target: &Path) -> bool {
+    let Some(run) = run() else { return true };
+    let Some(SpoolPlace { directory: spool, .. }) = &run.rules().spool else { return true };
     let is_pending = || {
         let becomes = |handed: &HandedOver| handed.target == target && handed.may_be_kept();
         HandedOver::pending(spool).iter().any(|(_, handed)| handed.as_ref().is_ok_and(becomes))
     };
     await_launcher(run, || !is_pending());
+    !HandedOver::is_missing(spool, target)
 }
 
-/// The same for the name that a program gives a file it removes.
+/// The same for the name that a program gives a file.
 ///
 /// # Safety
 /// `path` is null or NUL-terminated.
-pub unsafe fn await_named(path: *const c_char) {
+pub unsafe fn await_named(path: *const c_char) -> bool {
     if path.is_null() {
-        return;
+        return true;
     }
     // SAFETY: the caller's promise.
     let named = unsafe { std::ffi::CStr::from_ptr(path) }.to_bytes();
-    if let Some(wanted) = wanted(named) {
-        await_delivery(&wanted.target);
-    }
+    wanted(named).is_none_or(|wanted| {
+        let is_made = await_delivery(&wanted.target);
+        if !is_made {
+            let text = "it could not be made: the program is not shown an older version".to_owned();
+            tell(Event::Note { path: wanted.target, text });
+        }
+        is_made
+    })
 }
 
 /// What a rank says of a file that it has closed.

@@ -12,6 +12,7 @@ use knarr_capture::{Event, Form, Part};
 use crate::arriving;
 use crate::begin_end::await_delivery;
 use crate::beside;
+use crate::codes::EREAD;
 use crate::ranks::Ranks;
 use crate::real::Open;
 use crate::shown::{open_shown, show};
@@ -50,7 +51,14 @@ pub(crate) unsafe fn open(
         Ok(code) => return Some(code),
         Err(back) => ranks = back,
     }
-    await_delivery(&wanted.target);
+    let is_made = await_delivery(&wanted.target);
+    if !share(ranks.comm(), &is_made).ok()? {
+        if ranks.comm().rank() == 0 {
+            let text = "it could not be made: the program is not shown an older version".to_owned();
+            wanted.run.tell(Event::Note { path: wanted.target.clone(), text });
+        }
+        return Some(EREAD);
+    }
     let source = if ranks.comm().rank() == 0 { shown_source(&wanted) } else { None };
     if !share(ranks.comm(), &source.is_some()).ok()? {
         return None;

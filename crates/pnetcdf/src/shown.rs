@@ -76,6 +76,7 @@ fn ask(wanted: &Wanted, source: PathBuf, form: Form, are_apart: bool) -> Result<
         loop {
             match Shown::outcome(&directory)? {
                 Some(outcome) => return outcome,
+                None if !directory.is_dir() => return Err(Error::internal("the launcher finds no room for it")),
                 None if wanted.run.is_alive() => std::thread::sleep(LOOK_EVERY),
                 None => return Err(Error::internal("the launcher is gone")),
             }

@@ -78,7 +78,9 @@ pub(crate) unsafe extern "C" fn file_open(name: *const c_char, flags: c_uint, ac
         return id;
     }
     // SAFETY: HDF5 wants a NUL-terminated name.
-    guard((), || unsafe { parallel::await_named(name) });
+    if !guard(true, || unsafe { parallel::await_named(name) }) {
+        return NOTHING;
+    }
     guard((), || host.prepare());
     let writes = flags & FOR_WRITING != 0;
     let opens = if writes { Opens::Again } else { Opens::ToRead };

@@ -256,13 +256,13 @@ pub(super) fn apart_perhaps(wanted: &Wanted, why: String) {
     }
 }
 
-/// The same for a file that this process has closed: waits until it is there.
+/// The same for a file that this process has closed: waits until it is there. False if it could not be made.
 ///
 /// # Safety
 /// `name` is null or NUL-terminated.
-pub(crate) unsafe fn await_named(name: *const c_char) {
+pub(crate) unsafe fn await_named(name: *const c_char) -> bool {
     // SAFETY: the caller's promise.
-    unsafe { knarr_pnetcdf::await_named(name) };
+    unsafe { knarr_pnetcdf::await_named(name) }
 }
 
 /// To be called after a call that may have closed captured files; `has_failed` if that has returned an error. Returns false if the

@@ -113,8 +113,11 @@ impl Header {
         let beside = self.directory.join("header.new");
         let copied = std::fs::copy(&self.path, &beside).map(drop);
         let copied = copied.and_then(|()| std::fs::rename(&beside, self.directory.join(HandedOver::HEADER)));
-        copied.map_err(|error| Error::write(&self.directory, &error))?;
-        self.datasets.save(&self.directory)?;
+        // The header itself is what the file is made of. Without a copy a program that is killed leaves an older one, and the
+        // next put tries again.
+        if copied.is_err() || self.datasets.save(&self.directory).is_err() {
+            return Ok(());
+        }
         self.has_new = false;
         self.copied = Some(Instant::now());
         Ok(())
@@ -126,10 +129,12 @@ impl Header {
     /// `Write`.
     pub(super) fn closed(&self) -> Result<()> {
         if self.is_first {
-            let placed = std::fs::rename(&self.path, self.directory.join(HandedOver::HEADER));
-            placed.map_err(|error| Error::write(&self.directory, &error))?;
+            let place = || std::fs::rename(&self.path, self.directory.join(HandedOver::HEADER));
+            place().or_else(|_| place()).map_err(|error| Error::write(&self.directory, &error))?;
             return self.datasets.save(&self.directory);
         }
-        std::fs::remove_file(&self.path).map_err(|error| Error::write(&self.path, &error))
+        // It goes with the directory, if it cannot be removed.
+        let _ = std::fs::remove_file(&self.path);
+        Ok(())
     }
 }

@@ -32,6 +32,8 @@ enum Opens {
     Header(CString, Option<Held>),
     /// Nothing: it does not come.
     Nothing,
+    /// Nothing: it could not be made, and what has its name is older.
+    NotMade,
 }
 
 /// Waits for the file, and for its next session if it comes from another component. `ranks` are those that open it.
@@ -40,7 +42,9 @@ enum Opens {
 /// `path` is null or NUL-terminated.
 unsafe fn ready(path: *const c_char, ranks: impl FnOnce(&Path) -> Result<Ranks>, is_parallel: bool) -> Opens {
     // SAFETY: the caller's promise.
-    unsafe { await_named(path) };
+    if !unsafe { await_named(path) } {
+        return Opens::NotMade;
+    }
     if path.is_null() {
         return Opens::Named;
     }
@@ -96,6 +100,7 @@ macro_rules! opens {
                 // SAFETY: the caller's own arguments but for path and mode.
                 Opens::Header(header, _held) => unsafe { real(header.as_ptr(), mode & !code::WRITE, $($argument),*) },
                 Opens::Nothing => libc::ENOENT,
+                Opens::NotMade => libc::EIO,
             }
         }
     };
@@ -126,7 +131,9 @@ pub(crate) unsafe extern "C" fn open_together_in_fortran(
 ) -> c_int {
     type Function = unsafe extern "C" fn(*const c_char, c_int, c_int, c_int, *mut c_int) -> c_int;
     // SAFETY: netCDF wants a NUL-terminated path.
-    guard((), || unsafe { await_named(path) });
+    if !guard(true, || unsafe { await_named(path) }) {
+        return libc::EIO;
+    }
     // SAFETY: as in `opens!`.
     let real = unsafe { std::mem::transmute::<*mut c_void, Option<Function>>(linked(c"nc_open_par_fortran", caller)) };
     // SAFETY: the caller's own arguments.

@@ -287,11 +287,12 @@ impl Delivery {
         // Whoever waits for the file waits no longer.
         let output = self.handed.rule.made_of(&self.handed.target);
         let there = FileIdentity::at(&output);
-        let is_ours = error.kind() == ErrorKind::Write && !self.handed.replaces(&output, self.made).allows(there);
-        let noted = match is_ours {
+        let is_ours = !self.handed.replaces(&output, self.made).allows(there);
+        let noted = match error.kind() {
             // It is in its place, and only its name may be lost: it may be made again.
-            true => HandedOver { made: there, ..self.handed.clone() }.keep(&self.directory),
-            false => HandedOver::set_aside(&self.directory),
+            ErrorKind::Write if is_ours => HandedOver { made: there, ..self.handed.clone() }.keep(&self.directory),
+            ErrorKind::Exists => HandedOver { is_older: true, ..self.handed.clone() }.keep(&self.directory),
+            _ => HandedOver::set_aside(&self.directory),
         };
         // One that was set aside before has that name already.
         drop(noted);

@@ -30,6 +30,8 @@ impl Drained {
     /// Copies the files of `directory` to the disk, synced. Returns where they lie there; `None` if they find no room.
     pub(super) fn copy(&self, directory: &Path) -> Option<PathBuf> {
         let to = directory.file_name().map(|name| self.path().join(name)).filter(|to| to != directory)?;
+        // What is there already is another copy, and stays.
+        fs::create_dir(&to).ok()?;
         match copy(directory, &to) {
             Ok(()) => Some(to),
             Err(_) => {
@@ -44,7 +46,6 @@ impl Drained {
 /// Copies the files and links of a directory that has no others, and syncs them. What makes it one that is handed over comes
 /// last, in one step: a copy that is broken off is none.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir(to)?;
     let entries = fs::read_dir(from)?.collect::<io::Result<Vec<_>>>()?;
     let is_record = |entry: &fs::DirEntry| HandedOver::RECORDS.iter().any(|name| entry.file_name() == *name);
     let (records, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_record);
@@ -78,6 +79,7 @@ mod tests {
         for name in HandedOver::RECORDS {
             fs::write(from.join(name), "{}").unwrap();
         }
+        fs::create_dir(&to).unwrap();
         copy(&from, &to).unwrap_err();
         assert!(HandedOver::RECORDS.iter().all(|name| !to.join(name).exists()));
         fs::remove_dir_all(place).unwrap();

@@ -101,6 +101,11 @@ impl Files {
         taken
     }
 
+    /// What could not be delivered, and lies in this directory, is of no use any more: a newer version is there.
+    pub(super) fn superseded(&mut self, of: &Path) {
+        self.0.retain(|done| !matches!(&done.outcome, Outcome::Undelivered(_, directory) if directory == of));
+    }
+
     /// What could not be delivered lies elsewhere now.
     pub(super) fn moved(&mut self, from: &Path, to: &Path) {
         for done in &mut self.0 {

@@ -20,7 +20,7 @@ const NAME: &str = "knarr-spool-";
 /// A launcher that was killed keeps its lock until the system has ended it. That may be after its batch system has.
 const MOMENT: Duration = Duration::from_secs(1);
 /// Making a spool takes microseconds, and seconds on a disk that is busy.
-const BEING_MADE: Duration = Duration::from_secs(600);
+pub(super) const BEING_MADE: Duration = Duration::from_secs(600);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The spool of this run. Dropping it removes it, unless something in it is still to be delivered.

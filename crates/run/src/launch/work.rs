@@ -181,6 +181,8 @@ struct Work<'a> {
     beside: BTreeMap<PathBuf, BTreeSet<String>>,
     /// Launchers on other nodes that look after files which ranks of this one write, too.
     keepers: Vec<Peer>,
+    /// Versions of files that are being made.
+    versions: BTreeMap<PathBuf, u64>,
     /// Why parallel HDF5 has written files itself that were to be handed over.
     by_itself: BTreeMap<PathBuf, String>,
     /// Seconds that the program spent in calls for files that were handed over.
@@ -226,6 +228,7 @@ impl<'a> Work<'a> {
             awaited: 0,
             beside: BTreeMap::new(),
             keepers: Vec::new(),
+            versions: BTreeMap::new(),
             by_itself: BTreeMap::new(),
             blocked: BTreeMap::new(),
             transfers: Transfers::new(begun),
@@ -273,6 +276,10 @@ impl<'a> Work<'a> {
                 Ok(News::Told) => self.awaited -= 1,
                 Ok(News::Gathered(path, outcome)) => {
                     self.awaited -= 1;
+                    let version = self.versions.remove(&path);
+                    if let (Outcome::Gathered { .. }, Some(generation)) = (&outcome, version) {
+                        self.supersede(&path, generation);
+                    }
                     match outcome {
                         Outcome::Missed(error) => self.transfers.lost(&path, &error),
                         outcome => self.files.add(path, outcome, String::new()),
@@ -382,6 +389,7 @@ impl<'a> Work<'a> {
         let handed = HandedOver::read(&directory).ok().flatten().filter(|handed| handed.maker().is_some());
         let Some(handed) = handed else { return self.handed_over.push_back(directory) };
         let path = handed.target.clone();
+        self.versions.insert(path.clone(), handed.generation);
         let ask = self.begun.nodes.await_maker(handed, Arc::clone(&self.begun.engine.cancel));
         let (send, target) = (self.send.clone(), path.clone());
         match spawn("gathered", move || drop(send.send(News::Gathered(target, ask())))) {
@@ -458,8 +466,10 @@ impl<'a> Work<'a> {
             let task = Show::new(place.clone(), disk);
             let mut worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
             let shown = worker.ask(&task, effort, &stop, &Silent).map_err(Error::from);
-            // If that cannot be written the program hears nothing, and asks whether the launcher lives.
-            let _ = Shown::answer(&place, &shown);
+            // If that cannot be written the program finds the directory gone.
+            if Shown::answer(&place, &shown).is_err() {
+                HandedOver::discard(&place);
+            }
             let _ = send.send(News::Shown);
         });
         match started {
@@ -474,7 +484,11 @@ impl<'a> Work<'a> {
                     since,
                 });
             }
-            Err(error) => drop(Shown::answer(&directory, &Err(error))),
+            Err(error) => {
+                if Shown::answer(&directory, &Err(error)).is_err() {
+                    HandedOver::discard(&directory);
+                }
+            }
         }
     }
 
@@ -500,6 +514,7 @@ impl<'a> Work<'a> {
             return self.done(path, Outcome::Undelivered(error, directory));
         }
         self.blocked.insert(path.clone(), handed.blocked_s);
+        self.versions.insert(path.clone(), handed.generation);
         if !handed.parts.is_empty() {
             self.begun.nodes.begin(&handed);
             self.apart.insert(path.clone(), handed.clone());
@@ -578,6 +593,9 @@ impl<'a> Work<'a> {
             && let Some(identity) = FileIdentity::at(&repacked.output)
         {
             self.made.insert(repacked.output.clone(), identity);
+        }
+        if let Some(generation) = self.versions.remove(&path).filter(|_| matches!(outcome, Outcome::Packed(_))) {
+            self.supersede(&path, generation);
         }
         let note = match (&outcome, self.died.remove(&path)) {
             (Outcome::Packed(_), Some(earlier)) => format!("at the second attempt: {}", earlier.message()),

@@ -8,9 +8,20 @@ use knarr_array::error::{Error, ErrorKind};
 use knarr_capture::HandedOver;
 use knarr_capture::config::Output;
 
+use super::super::spool::Spool;
 use super::Work;
 
 impl Work<'_> {
+    /// A version of a file was made: what could not be made of older ones is of no use any more.
+    pub(super) fn supersede(&mut self, target: &Path, generation: u64) {
+        let spools = self.begun.spool.iter().map(Spool::path).chain(self.drained.iter().map(|drained| drained.path()));
+        let older: Vec<_> = spools.flat_map(|spool| HandedOver::superseded(spool, target, generation)).collect();
+        for directory in older {
+            HandedOver::discard(&directory);
+            self.files.superseded(&directory);
+        }
+    }
+
     /// Keeps what was not delivered, which was tried for so long. While a bucket takes nothing the program goes on: its values are not to fill the memory.
     pub(super) fn keep(&mut self, directory: &Path, error: &Error, took: Duration) {
         let Some(handed) = HandedOver::left_in(directory).filter(is_for_bucket) else { return };
