@@ -1,59 +1,25 @@
-"""Runs the life of a file under `knarr run` while one call fails, and says what is wrong afterwards.
+"""Lives of files that are handed over: the table of what programs do, in which surroundings, and whose calls may fail.
 
-A `Life` is a row of a table: which program does what, in which surroundings, and whose calls may fail. `Trial` runs it
-with one fault or none, then recovers what was left, and compares with `lives_oracle`.
+`lives_trial.py` runs one with a fault, `lives_oracle.py` says what must be there afterwards, `lives_defects.py` what is
+known to be wrong.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
 import random
-import re
-import shutil
-import signal
-import subprocess
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from injecting import SOURCES, Call, Fault, Injector, Victim, logged
-from lives_oracle import Seeds, Told, found_in, told, wrong_files
+from injecting import Call, Fault, Victim
 
-SHARED_MEMORY = Path("/dev/shm")
 LONGEST_S = 30
 """No run takes so long: what is waited for at most is 5 s, a few times."""
-REMOVING = {"unlink", "stat", "getdents", "open"}
-"""Calls of whoever tidies up. What one that fails leaves there is removed by the next run."""
-NOBODYS = ("not=/told-", "not=/ompi.", "not=sem.")
-"""Places of calls that are not Knarr's: what the program notes, and what MPI has."""
-LIBRARYS = re.compile(
-    r"(open|read|write|fsync|ftruncate|mmap) TOP/work/hist_#\.(nc|h#)$"
-    r"|^(short|torn) (read|write) .*/(header|classic)\.nc$"
-)
-IS_NEWER = "newer than what was handed over"
-MPI = {
-    "OMPI_ALLOW_RUN_AS_ROOT": "1",
-    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    # One process on its own, and several on one machine, without looking for networks: that takes most of the time.
-    "OMPI_MCA_ess_singleton_isolated": "1",
-    "OMPI_MCA_pml": "ob1",
-    "OMPI_MCA_btl": "self,vader",
-}
 TOP = "knarr-life"
-"""Part of the names of all directories here."""
-RUN = (f"/{TOP}-", "/dev/shm/knarr-", "libknarr", "launcher.sock", "new ", "socket", "/proc/self/exe")
-
-
-def victim_of(name: str, ranks: int = 1) -> Victim:
-    """By its name: "rank 1", "launcher", "worker", and of one of several nodes "launcher b"."""
-    what, _, which = name.partition(" ")
-    if what == "rank":
-        env = f"OMPI_COMM_WORLD_RANK={which}" if ranks > 1 else ""
-        return Victim(name, "/life_", env=env, is_marked=True, places=(*RUN, "no file"))
-    word = {"launcher": "run", "worker": "worker"}[what]
-    return Victim(name, "/knarr", word, f"KNARR_NODE={which}" if which else "", places=RUN)
+"""Part of the names of all directories in which lives are led."""
+PLACES = (f"/{TOP}-", "/dev/shm/knarr-", "libknarr", "launcher.sock", "new ", "socket", "/proc/self/exe")
+"""Texts in what those calls are about that are Knarr's."""
+BUCKET = "s3://bucket"
+"""In rules: the bucket of the life."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +35,8 @@ class Life:
     ranks: int = 1
     nodes: str = ""
     """The node of each rank, which then has a launcher of its own."""
+    reads: str = ""
+    """Letters of another program, which gets the file by route `transfer`. That one is "r", the first one is "w"."""
     rule: str = ""
     """Lines of the rule in `knarr.toml`."""
     options: tuple[str, ...] = ()
@@ -76,7 +44,7 @@ class Life:
     memory: str = ""
     """Size of the shared memory."""
     disk: str = ""
-    """Size of the disk, until it is recovered."""
+    """Size of the disk, until what is left is recovered."""
     stops_at: str = ""
     """When the first rank has noted this, the launcher gets SIGTERM."""
     is_recovered: bool = False
@@ -86,290 +54,25 @@ class Life:
 
     @property
     def suffix(self) -> str:
-        return ".h5" if self.library == "hdf5" else ".nc"
+        return {"hdf5": ".h5", "checkpoint": ".sets"}.get(self.library, ".nc")
 
+    @property
+    def is_alone(self) -> bool:
+        """The program uses Knarr's own library: nothing runs beside it, and nothing is recovered."""
+        return self.library in ("output", "checkpoint")
 
-@dataclass
-class Lived:
-    """What came of a run."""
+    @property
+    def is_in_bucket(self) -> bool:
+        return BUCKET in self.rule
 
-    life: Life
-    fault: Fault | None
-    wrong: list[str] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
-    failed: list[Call] = field(default_factory=list)
-    code: int = 0
-    err: str = ""
-    codes: list[str] = field(default_factory=list)
-    recovered: str = ""
-
-    def check(self) -> None:
-        if self.wrong:
-            raise WrongError(str(self))
-
-    def __str__(self) -> str:
-        lines = [f"{self.life.name}, {self.fault}", *(f"  {what}" for what in self.wrong)]
-        lines += [f"  exit code {self.code}; the program was told: {', '.join(self.codes) or 'nothing'}"]
-        lines += [f"  | {line}" for line in self.err.splitlines()[-12:]]
-        lines += [f"  recovered | {line}" for line in self.recovered.splitlines()[-6:]]
-        return "\n".join(lines)
-
-
-class WrongError(Exception):
-    """Something is not as it must be after a call has failed."""
-
-
-class Lives:
-    """Runs lives in folders below one, with programs that are built once."""
-
-    def __init__(self, knarr: Path, injector: Injector, folder: Path):
-        self.knarr, self.injector, self.folder = knarr, injector, folder
-        self.number = 0
-
-    def program(self, library: str) -> Path:
-        """The program of a library."""
-        program = self.folder / f"life_{library}"
-        if not program.exists():
-            build(library, program)
-        return program
-
-    def live(self, life: Life, fault: Fault | None = None, victim: Victim | None = None) -> Lived:
-        """Runs it, with a fault, or counting the calls of a victim."""
-        self.number += 1
-        trial = Trial(self, life, fault, victim, self.folder / f"{TOP}-{os.getpid()}-{self.number}")
-        try:
-            return trial.run()
-        finally:
-            trial.clean()
-
-    def calls(self, life: Life, name: str) -> list[Call]:
-        """The calls of a victim in a run without faults, which must be as it should."""
-        lived = self.live(life, victim=victim_of(name, life.ranks))
-        assert not lived.wrong and lived.calls, lived
-        return lived.calls
-
-
-def build(library: str, program: Path) -> None:
-    """Builds the program of a library; Debian's are those for Open MPI."""
-    place = {"hdf5": "hdf5/openmpi", "netcdf": "netcdf/mpi"}.get(library)
-    options = [f"-l{library}"]
-    if place:
-        libraries = next(Path("/usr/lib").glob(f"*/{place}"))
-        options += [f"-I{folder}" for folder in ("/usr/include/hdf5/openmpi", libraries / "include")]
-        options += [f"-L{libraries}", f"-Wl,-rpath,{libraries}"]
-    subprocess.run(["mpicc.openmpi", "-O1", "-w", SOURCES / f"life_{library}.c", "-o", program, *options], check=True)
-
-
-class Trial:
-    """One run."""
-
-    def __init__(self, lives: Lives, life: Life, fault: Fault | None, victim: Victim | None, top: Path):
-        self.lives, self.life, self.fault, self.top = lives, life, fault, top
-        self.victim = fault.victim if fault else victim
-        self.lived = Lived(life, fault)
-        self.noted = top.with_name(f"told-{top.name}")
-        self.environment = {**os.environ, **MPI, "TMPDIR": str(top / "tmp"), "KNARR_TOLD": str(self.noted)}
-        self.sessions: list[int] = []
-
-    def run(self) -> Lived:
-        self.top.mkdir()
-        self.noted.mkdir()
-        if self.life.disk:
-            mount(self.top, self.life.disk)
-        if self.life.memory:
-            mount(SHARED_MEMORY, self.life.memory)
-        for name in ("work", "tmp"):
-            (self.top / name).mkdir()
-        (self.top / "knarr.toml").write_text(f'[[file]]\npattern = "hist_*"\n{self.life.rule}')
-        before = set(SHARED_MEMORY.glob("knarr-*"))
-        assert not before, f"left by others: {before}"
-        lived = self.lived
-        if self.life.is_recovered:
-            self.start_and_wait(self.command(), self.life.longest_s)
-            lived.code, lived.err = self.start_and_wait(self.injected(self.recovery()), self.life.longest_s)
-        else:
-            lived.code, lived.err = self.start_and_wait(self.injected(self.command()), self.life.longest_s)
-        lived.calls, lived.failed = logged(self.noted / "calls")
-        noted = told(self.noted, self.life.ranks)
-        lived.codes = noted.codes()
-        if self.life.disk:
-            mount(self.top, "256m", is_there=True)
-        self.judge(noted)
-        return lived
-
-    def injected(self, command: Sequence[object]) -> Sequence[object]:
-        """A command that has the fault, or in which calls are counted."""
-        if not self.victim:
-            return command
-        rules = self.fault.rules() if self.fault else [*self.victim.rules(), "calls=all"]
-        return self.lives.injector.command(self.noted / "calls", [*rules, *NOBODYS], command)
-
-    def command(self) -> list[object]:
-        life = self.life
-        program = [self.lives.program(life.library), life.letters, life.part]
-        mpirun = ["mpirun", "--oversubscribe", "-n", life.ranks]
-        run = [self.lives.knarr, "run", "-c", self.top / "knarr.toml", *life.options, "--"]
-        if life.nodes:
-            node = f'KNARR_NODE=$(echo {life.nodes} | cut -c$((OMPI_COMM_WORLD_RANK + 1))) exec "$@"'
-            return [*mpirun, "sh", "-c", node, "sh", *run, *program]
-        return [*run, *(mpirun if life.ranks > 1 else []), *program]
-
-    def recovery(self) -> list[object]:
-        """What finishes the spools that are in memory."""
-        return [self.lives.knarr, "run", "--recover"]
-
-    def start_and_wait(self, command: Sequence[object], longest_s: float) -> tuple[int, str]:
-        """Until the command and all that it has started have ended. Returns its exit code, and what it printed."""
-        end = time.monotonic() + longest_s
-        with (self.noted / "err").open("w+") as err:
-            process = subprocess.Popen(
-                [str(word) for word in command],
-                cwd=self.top / "work",
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=err,
-                stderr=err,
-                start_new_session=True,
-            )
-            self.sessions.append(process.pid)
-            if self.life.stops_at and len(self.sessions) == 1:
-                self.stop(process, end)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=end - time.monotonic())
-            while (left := in_session(process.pid)) and time.monotonic() < end:
-                time.sleep(0.005)
-            if left:
-                self.lived.wrong.append(f"HANGS: {' | '.join(map(command_of, left))}")
-            end_session(process.pid)
-            process.wait()
-            err.seek(0)
-            return process.returncode, err.read()
-
-    def stop(self, process: subprocess.Popen[bytes], end: float) -> None:
-        noted = self.noted / "0"
-        while process.poll() is None and time.monotonic() < end:
-            if noted.exists() and f"\n{self.life.stops_at}" in noted.read_text():
-                process.send_signal(signal.SIGTERM)
-                return
-            time.sleep(0.005)
-
-    def judge(self, noted: Told) -> None:
-        lived = self.lived
-        lived.wrong += noted.wrong() if self.is_ours() else []
-        if "panicked" in lived.err:
-            lived.wrong.append(f"PANICS: {next(line for line in lived.err.splitlines() if 'panicked' in line)}")
-        if lived.code != 0 and noted.has_begun:
-            if "wait" in self.life.rule:
-                closed = {name for name, generations in noted.files().items() if generations[-1].is_closed}
-                missing = [name for name, seeds in self.found(noted).items() if seeds is None and name in closed]
-                lived.wrong += [f"LOST: {name} is not there though it was waited for" for name in missing]
-            self.recover()
-        if self.is_ours():
-            lived.wrong += wrong_files(noted, self.found(noted))
-        lived.wrong += [f"LEFT: {what}" for what in self.left(noted)]
-
-    def is_ours(self) -> bool:
-        """False if the program's own library could not write a file that was left to it: MPI-IO may not even say so."""
-        if self.fault is None or not self.victim.is_marked:
-            return True
-        what = [f"{self.fault.action} {call.kind} {call.about}" for call in self.lived.failed]
-        return not any(LIBRARYS.search(one) for one in what)
-
-    def found(self, noted: Told) -> dict[str, Seeds | None]:
-        found: dict[str, Seeds | None] = {}
-        for name in noted.files():
-            path = self.top / "work" / f"{name}{self.life.suffix}"
-            try:
-                found[name] = found_in(path, self.life.ranks, self.life.part) if path.exists() else None
-            except (OSError, KeyError, IndexError, ValueError) as error:
-                found[name] = {(-1, 0): {-1}}
-                self.lived.wrong.append(f"WRONG: {name} cannot be read: {error}")
-        return found
-
-    def recover(self) -> None:
-        disk = self.top / ".knarr"
-        for place, command in ((SHARED_MEMORY, self.recovery()), (disk, [*self.recovery(), disk])):
-            if spools(place):
-                code, text = self.start_and_wait(command, 60)
-                self.lived.recovered += f"exit code {code}\n{text}"
-
-    def left(self, noted: Told) -> list[str]:
-        """What should not be there any more."""
-        found = list(self.remains(noted))
-        failed = self.fault.call.kind if self.fault and self.lived.failed else ""
-        was_killed = self.fault and self.fault.action == "kill" and self.fault.victim.exe == "/knarr"
-        if found and was_killed and IS_NEWER in self.lived.recovered:
-            # Killed just when the file had its name. It is whole, and nobody knows whether the spool is newer.
-            for path in (*spools(SHARED_MEMORY), *spools(self.top / ".knarr")):
-                shutil.rmtree(path)
-        if found and (was_killed or failed in REMOVING):
-            # The next run takes it over.
-            command = [self.lives.knarr, "run", "-q", "-c", self.top / "knarr.toml", "--", "true"]
-            subprocess.run(command, cwd=self.top, env=self.environment, capture_output=True, check=False)
-            # The directory in which a launcher was reached holds nothing.
-            found = [path for path in self.remains(noted) if not path.startswith("tmp/knarr-run-")]
-        return found
-
-    def remains(self, noted: Told) -> Iterator[str]:
-        for path in SHARED_MEMORY.glob("knarr-*"):
-            yield f"{path}: {', '.join(sorted(str(below.relative_to(path)) for below in path.rglob('*')))}"
-        for folder in ("tmp/knarr-*", ".knarr/*"):
-            yield from (str(path.relative_to(self.top)) for path in self.top.glob(folder))
-        expected = {f"{name}{self.life.suffix}" for name in noted.files()}
-        expected |= {f"{name}.knarr.json" for name in expected}
-        for path in (self.top / "work").iterdir():
-            if path.name not in expected and not path.name.startswith("core"):
-                yield str(path.relative_to(self.top))
-
-    def clean(self) -> None:
-        for session in self.sessions:
-            end_session(session)
-        for path in (*SHARED_MEMORY.glob("knarr-*"), *SHARED_MEMORY.glob("sem.*")):
-            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
-        if self.life.disk:
-            subprocess.run(["umount", self.top], check=True)
-        if self.life.memory:
-            subprocess.run(["umount", SHARED_MEMORY], check=True)
-        shutil.rmtree(self.noted, ignore_errors=True)
-        shutil.rmtree(self.top, ignore_errors=True)
-
-
-def mount(folder: Path, size: str, is_there: bool = False) -> None:
-    """A file system of its own in memory. One that is there gets another size."""
-    options = f"remount,size={size}" if is_there else f"size={size}"
-    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tests", folder], check=True)
-
-
-def spools(folder: Path) -> list[Path]:
-    """Without files of values that ranks have there."""
-    return sorted(path for path in folder.glob("knarr-spool-*") if path.is_dir())
-
-
-def in_session(session: int) -> list[int]:
-    """Processes of a session that have not ended."""
-    found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            with contextlib.suppress(OSError):
-                state, _, _, of = Path(f"/proc/{entry}/stat").read_text().rsplit(")", 1)[1].split()[:4]
-                if int(of) == session and state != "Z":
-                    found.append(int(entry))
-    return found
-
-
-def end_session(session: int) -> None:
-    while left := in_session(session):
-        for process in left:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
-        time.sleep(0.005)
-
-
-def command_of(process: int) -> str:
-    with contextlib.suppress(OSError):
-        words = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
-        return " ".join(word.decode(errors="replace").rsplit("/", 1)[-1] for word in words[:3])
-    return ""
+    def victim(self, name: str) -> Victim:
+        """By its name: "rank 1", "launcher", "worker"; "launcher b" and "rank 0 r" of one of several nodes or sides."""
+        what, *words = name.split()
+        side = f"KNARR_SIDE={words[-1]}" if words and words[-1].isalpha() else ""
+        if what == "rank":
+            env = f"OMPI_COMM_WORLD_RANK={words[0]}" if self.ranks > 1 else side
+            return Victim(name, "/life_", env=env, is_marked=True, places=(*PLACES, "no file"))
+        return Victim(name, "/knarr", {"launcher": "run", "worker": "worker"}[what], side, places=PLACES)
 
 
 def faults_of(victim: Victim, calls: Sequence[Call]) -> list[Fault]:
@@ -387,16 +90,36 @@ def sample(victim: Victim, calls: Sequence[Call], chance: random.Random) -> list
     return [Fault(victim, call, chance.choice(call.actions())) for call in chosen]
 
 
+TWO_RANKS = ("rank 0", "rank 1", "launcher", "worker")
+TWO_NODES = ("rank 0", "rank 1", "launcher a", "launcher b", "worker a")
+TWO_SIDES = ("rank 0 w", "launcher w", "rank 0 r", "launcher r")
+TRANSFER = 'route = "transfer"\nfrom = "w"\nto = ["r"]\ntimeout = "5s"\n'
+
 LIVES = [
     Life("pnetcdf", "pnetcdf", "cfppPnrsgdpx"),
     Life("pnetcdf, spilled", "pnetcdf", "cfpppppppppppprngx", part=250_000, options=("--max-mem", "24M")),
     Life("pnetcdf, small memory", "pnetcdf", "cfpppprpngx", part=100_000, memory="2m"),
     Life("pnetcdf, fits nowhere", "pnetcdf", "cfppppppppprpngx", part=100_000, memory="512k", disk="200k"),
-    Life("pnetcdf, two ranks", "pnetcdf", "cfppPnrsgpx", ranks=2, victims=("rank 0", "rank 1", "launcher", "worker")),
+    Life("pnetcdf, two ranks", "pnetcdf", "cfppPnrsgpx", ranks=2, victims=TWO_RANKS),
     Life("pnetcdf, created twice", "pnetcdf", "cfppxcfpprx"),
     Life("pnetcdf, read again", "pnetcdf", "cfppxoax"),
     Life("pnetcdf, changed again", "pnetcdf", "cfppxwprxoax"),
     Life("pnetcdf, waited for", "pnetcdf", "cfppx", rule='wait = "close"\n'),
     Life("pnetcdf, recovered", "pnetcdf", "cfppPrq", is_recovered=True, victims=("launcher", "worker")),
     Life("pnetcdf, stopped", "pnetcdf", "cfppx2cfppzzzzzzzzzzzzzzzzzzz", stops_at="9 put", victims=("launcher",)),
+    Life("pnetcdf, two nodes", "pnetcdf", "cfppPnrsgpx", ranks=2, nodes="ab", victims=TWO_NODES),
+    Life("pnetcdf, nodes, twice", "pnetcdf", "cfpxcfprxoax", ranks=2, nodes="ab", victims=TWO_NODES),
+    Life("pnetcdf, transferred", "pnetcdf", "cfppPnrx", reads="oax", rule=TRANSFER, victims=TWO_SIDES),
+    Life("pnetcdf, kept, too", "pnetcdf", "cfppx", reads="oax", rule=f"{TRANSFER}keep = true\n", victims=TWO_SIDES),
+    Life("pnetcdf, in a bucket", "pnetcdf", "cfppnrx", rule=f'output = "{BUCKET}"\n', victims=("launcher", "worker")),
+    Life("hdf5", "hdf5", "cfppPrsgdpx"),
+    Life("hdf5, two ranks", "hdf5", "cfppPrsgpx", ranks=2, victims=TWO_RANKS),
+    Life("hdf5, created twice", "hdf5", "cfppxcfpprx"),
+    Life("hdf5, changed again", "hdf5", "cfppxwprxoax"),
+    Life("hdf5, two nodes", "hdf5", "cfppPrsgpx", ranks=2, nodes="ab", victims=TWO_NODES),
+    Life("hdf5, transferred", "hdf5", "cfpprx", reads="oax", rule=TRANSFER, victims=TWO_SIDES),
+    Life("netcdf", "netcdf", "cfppPrsgdpx"),
+    Life("netcdf, two ranks", "netcdf", "cfppPrsgpx", ranks=2, victims=TWO_RANKS),
+    Life("output library", "output", "cfppnrsdxcfprx", victims=("rank 0",)),
+    Life("checkpoint library", "checkpoint", "cfppxcfpprxe", victims=("rank 0",)),
 ]

@@ -10,7 +10,8 @@ import re
 from dataclasses import dataclass, replace
 
 from injecting import Fault
-from lives import LIVES, Life, Lived, Lives, victim_of
+from lives import LIVES, Life
+from lives_trial import Lived, Lives
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Defect:
             return lives.live(life)
         calls = [one for one in lives.calls(life, victim) if one.name == call and re.search(about, one.about)]
         # What hangs does so in less time, too.
-        return lives.live(replace(life, longest_s=10), Fault(victim_of(victim, life.ranks), calls[before], action))
+        return lives.live(replace(life, longest_s=10), Fault(life.victim(victim), calls[before], action))
 
 
 RECORDS = "(handed-over|set-aside|open)[.]json"

@@ -14,6 +14,7 @@ from pathlib import Path
 import h5py
 import netCDF4
 import numpy as np
+import zarr
 
 SHIFT = 22
 """The number of a put stands above these bits, the place below."""
@@ -123,7 +124,7 @@ class Told:
                 if line.call == "put":
                     row, owner, seed = line.numbers
                     now.puts.setdefault((row, owner), []).append((seed, line.code == 0))
-                elif line.call == "get" and line.code == 0 and not now.is_in_doubt:
+                elif line.call == "get" and line.code == 0 and generations and not now.is_in_doubt:
                     row, owner, *seeds = line.numbers
                     at, of = (row, owner), f"get by rank {line.rank} of {line.file}"
                     wrong += Generation({at: now.puts.get(at, [])}).wrong({at: set(seeds)}, of)
@@ -190,7 +191,10 @@ def seeds_of(numbers: np.ndarray, row: int, ranks: int, part: int) -> Seeds:
 
 def found_in(path: Path, ranks: int, part: int) -> Seeds:
     """What is in a file."""
-    if path.suffix == ".h5":
+    if path.is_dir():
+        group = zarr.open_group(path, mode="r")
+        t, f = group["T"][:], group["F"][:]
+    elif path.suffix == ".h5":
         with h5py.File(path) as file:
             t, f = file["T"][:], file["F"][:]
     else:
@@ -203,11 +207,43 @@ def found_in(path: Path, ranks: int, part: int) -> Seeds:
     return seeds
 
 
-def wrong_in(generations: list[Generation], seeds: Seeds | None, name: str) -> list[str]:
-    """What is wrong with what was found under a name at the end; `None` if nothing is there."""
+def seeds_got(noted: Told) -> Seeds | None:
+    """What a program got that has read a file; `None` if there was none."""
+    gets = [line for line in noted.lines if line.call == "get"]
+    return {line.numbers[:2]: set(line.numbers[2:]) if line.code == 0 else {-1} for line in gets} or None
+
+
+def wrong_transfer(noted: Told, reader: Told, code: int, is_there: bool) -> list[str]:
+    """What is wrong with what another program got. If it did not get all, that must be in the file, or the exit code must
+    say so."""
+    wrong = reader.wrong()
+    generations = noted.files().get("hist_1", [])
+    gets = [line for line in reader.lines if line.call == "get"]
+    for line in gets:
+        if line.code == 0 and generations:
+            row, owner, *seeds = line.numbers
+            of = f"get of the reader of {line.file}"
+            place = (row, owner)
+            seen = Generation({place: generations[-1].puts.get(place, [])})
+            wrong += seen.wrong({place: set(seeds)}, of)
+    is_whole = bool(gets) and all(line.code == 0 for line in gets)
+    has_accepted = any(generation.has_accepted() for generation in generations)
+    if code == 0 and not is_whole and has_accepted and not is_there:
+        wrong.append("LOST: the reader got nothing, or not all, and no exit code says so")
+    return wrong
+
+
+def wrong_in(generations: list[Generation], seeds: Seeds | None, name: str, is_kept: bool) -> list[str]:
+    """What is wrong with what was found under a name at the end; `None` if nothing is there. Values may only be lost if
+    they are not kept when a close has failed."""
     newest = generations[-1]
     if newest.is_given_up:
         return []
+    if not is_kept and not newest.is_closed:
+        # It is one of those that were made, whole.
+        none = seeds is None and not any(one.is_closed for one in generations)
+        whole = seeds is not None and any(not list(one.wrong(seeds, name)) for one in generations)
+        return [] if none or whole else [f"LOST: {name} is none of those that were made"]
     # Of a file that failed when it was created, or nothing was put into, the one before it may be there.
     is_nothing = not newest.has_accepted() and (newest.is_told or not newest.is_closed)
     if seeds is None:
@@ -221,5 +257,7 @@ def wrong_in(generations: list[Generation], seeds: Seeds | None, name: str) -> l
     return [] if is_nothing and wrong and not seeds else wrong
 
 
-def wrong_files(told: Told, found: Mapping[str, Seeds | None]) -> list[str]:
-    return [what for name, generations in told.files().items() for what in wrong_in(generations, found.get(name), name)]
+def wrong_files(noted: Told, found: Mapping[str, Seeds | None], is_kept: bool) -> list[str]:
+    """What is wrong with the files."""
+    files = noted.files().items()
+    return [what for name, made in files for what in wrong_in(made, found.get(name), name, is_kept)]

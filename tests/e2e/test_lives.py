@@ -15,8 +15,9 @@ import pytest
 
 from conftest import KNARR
 from injecting import injector
-from lives import LIVES, Life, Lives, WrongError, sample, victim_of
+from lives import LIVES, Life, sample
 from lives_defects import DEFECTS, Defect, known
+from lives_trial import Lives, WrongError
 
 SEED = os.environ.get("FAULT_SEED", "1")
 MOST = 5
@@ -34,7 +35,9 @@ def lives(knarr, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lives]:
         pytest.skip("needs a shared memory of its own, and so the rights of root")
     if "PYTEST_XDIST_WORKER" not in os.environ:
         namespaces.become_own()
-    return Lives(KNARR, made, made.program.parent)
+    lives = Lives(KNARR, made, made.program.parent)
+    yield lives
+    lives.stop()
 
 
 def name_of(value: object) -> str:
@@ -45,7 +48,7 @@ def name_of(value: object) -> str:
 def test_some_calls_fail(lives, life, victim):
     calls = lives.calls(life, victim)
     chance = random.Random(f"{SEED} {life.name} {victim}")
-    faults = [fault for fault in sample(victim_of(victim, life.ranks), calls, chance) if not known(life, fault)]
+    faults = [fault for fault in sample(life.victim(victim), calls, chance) if not known(life, fault)]
     wrong = [lived for lived in (lives.live(life, fault) for fault in faults[:MOST]) if lived.wrong]
     assert not wrong, f"FAULT_SEED={SEED}\n" + "\n".join(map(str, wrong))
 

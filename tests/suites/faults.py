@@ -29,8 +29,9 @@ sys.path.insert(0, str(REPOSITORY / "tests" / "e2e"))
 import namespaces
 
 from injecting import Injector, injector
-from lives import LIVES, Life, Lives, faults_of, victim_of
+from lives import LIVES, Life, faults_of
 from lives_defects import known
+from lives_trial import Lives
 
 
 @dataclass
@@ -54,10 +55,11 @@ def one(made: Injector, folder: Path, life: Life, name: str, share: float, seed:
         calls = lives.calls(life, name)
     except AssertionError as error:
         found.wrong.append(f"without a fault: {error}")
+        lives.stop()
         return found
     found.calls = len(calls)
     chance = random.Random(f"{seed} {life.name} {name}")
-    for fault in faults_of(victim_of(name, life.ranks), calls):
+    for fault in faults_of(life.victim(name), calls):
         if chance.random() >= share:
             continue
         if known(life, fault):
@@ -68,6 +70,7 @@ def one(made: Injector, folder: Path, life: Life, name: str, share: float, seed:
         found.missed += not lived.failed
         if lived.wrong:
             found.wrong.append(str(lived))
+    lives.stop()
     return found
 
 

@@ -16,6 +16,7 @@
  * o  opens the file to read, w to write as well
  * v  waits until the file is there, by its name
  * z  waits a moment
+ * e  ends the library, where it has an end
  * q  rank 0 is killed
  * 1 to 9  from here on it is about the file of this number
  *
@@ -31,6 +32,10 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#ifndef END_LIBRARY
+#define END_LIBRARY() 0
+#endif
 
 /* Each part of a row has so many numbers. */
 static long part;
@@ -142,6 +147,8 @@ static void live(const char *letters) {
             is_open = code == 0;
             rows = is_open ? rows_of() : 0;
             say("%d open%s %s %d\n", n, letter == 'w' ? "w" : "", name, code);
+        } else if (letter == 'e') {
+            say("%d end %s %d\n", n, name, END_LIBRARY());
         } else if (letter == 'q') {
             if (rank == 0)
                 raise(SIGKILL);
