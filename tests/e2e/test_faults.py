@@ -19,13 +19,13 @@ import numpy as np
 import pytest
 
 from conftest import COSTS, KNARR
+from injecting import Injector, injector, logged
 from running import script
 from test_pnetcdf import RULE, built, ranks, spools
 from values import smooth_field
 
 UNWRITABLE = 4
 NOT_STARTED = 125
-COUNT_BYTES = 4096
 MOST_CALLS = 200
 TIME_LIMIT_S = 60
 IN_PLACE = "complete and in its place"
@@ -53,37 +53,33 @@ class Ran:
 class Faults:
     """Runs commands in which a call fails that is about a path with `below` in it."""
 
-    def __init__(self, library: Path, environment: dict[str, str]):
-        self.library = library
+    def __init__(self, injector: Injector, environment: dict[str, str], kernel: str = ""):
+        self.injector = injector
         self.environment = environment
-        self.count = library.with_name("count")
+        self.kernel = kernel
+        self.log = injector.program.with_name("log")
 
     def on_kernel(self, release: str) -> Faults:
         """The same on a machine that says it runs another kernel."""
-        return Faults(self.library, {**self.environment, "KNARR_FAULT_KERNEL": release})
+        return Faults(self.injector, self.environment, release)
 
     def __call__(self, command: list[object], below: str, number: int, **how: object) -> Ran:
-        self.count.write_bytes(bytes(COUNT_BYTES))
-        variables = {
-            "LD_PRELOAD": str(self.library),
-            "KNARR_FAULT_BELOW": below,
-            "KNARR_FAULT_AT": str(number),
-            "KNARR_FAULT_ERRNO": str(errno.EIO if number % 2 else errno.ENOSPC),
-            "KNARR_FAULT_COUNT": str(self.count),
-        }
+        error = errno.EIO if number % 2 else errno.ENOSPC
+        rules = [f"below={below}", f"do={error}"]
+        rules += [f"number={number}"] * (number > 0) + [f"kernel={self.kernel}"] * bool(self.kernel)
         done = subprocess.run(
-            list(map(str, command)),
-            env={**self.environment, **variables},
+            self.injector.command(self.log, rules, command),
+            env=self.environment,
             capture_output=True,
             text=True,
             timeout=TIME_LIMIT_S,
             check=False,
             **how,
         )
-        counted = self.count.read_bytes()
-        failed = counted[8:].split(b"\0")[0].decode()
+        calls, failed = logged(self.log)
         assert "panicked" not in done.stderr, done.stderr
-        return Ran(done.returncode, done.stdout, done.stderr, int.from_bytes(counted[:8], "little"), failed)
+        words = f"{failed[0].name} {failed[0].place}" if failed else ""
+        return Ran(done.returncode, done.stdout, done.stderr, len(calls), words)
 
     def each(self, command: list[object], below: str, before: Callable[[], None], **how: object) -> Iterator[Ran]:
         """The command with one failing call after the other; the last one is without."""
@@ -99,17 +95,10 @@ class Faults:
 
 @pytest.fixture(scope="module")
 def faults(knarr, tmp_path_factory: pytest.TempPathFactory) -> Faults:
-    folder = tmp_path_factory.mktemp("faults")
-    library = folder / "fault.so"
-    source = Path(__file__).with_name("faults") / "fault.c"
-    if shutil.which("cc") is None:
-        pytest.skip("needs a C compiler: run 'make setup' as root, or install gcc")
-    subprocess.run(["cc", "-O1", "-Wall", "-shared", "-fPIC", source, "-o", library], check=True)
-    made = Faults(library, knarr.environment)
-    probe = made(["true"], "/nothing/", 0)
-    if probe.code != 0:
-        pytest.skip(f"calls cannot be caught here: {probe.err.strip()}")
-    return made
+    made = injector(tmp_path_factory.mktemp("faults"))
+    if isinstance(made, str):
+        pytest.skip(made)
+    return Faults(made, knarr.environment)
 
 
 @pytest.fixture(scope="module")
@@ -294,7 +283,7 @@ def test_packed_files_of_a_program(faults, tmp_path):
 
     environment = {**faults.environment, "TMPDIR": str(tmp_path)}
     packed_files = set()
-    for ran in Faults(faults.library, environment).each(command, "knarr-", before, cwd=work):
+    for ran in Faults(faults.injector, environment).each(command, "knarr-", before, cwd=work):
         if not (work / "a.h5").exists():
             assert ran.code == NOT_STARTED, ran
             continue

@@ -1,0 +1,125 @@
+"""Lives of files that are handed over: the table of what programs do, in which surroundings, and whose calls may fail.
+
+`lives_trial.py` runs one with a fault, `lives_oracle.py` says what must be there afterwards, `lives_defects.py` what is
+known to be wrong.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from injecting import Call, Fault, Victim
+
+LONGEST_S = 30
+"""No run takes so long: what is waited for at most is 5 s, a few times."""
+TOP = "knarr-life"
+"""Part of the names of all directories in which lives are led."""
+PLACES = (f"/{TOP}-", "/dev/shm/knarr-", "libknarr", "launcher.sock", "new ", "socket", "/proc/self/exe")
+"""Texts in what those calls are about that are Knarr's."""
+BUCKET = "s3://bucket"
+"""In rules: the bucket of the life."""
+
+
+@dataclass(frozen=True)
+class Life:
+    """What is done, and where."""
+
+    name: str
+    library: str
+    """`faults/life_LIBRARY.c`."""
+    letters: str
+    part: int = 500
+    """Numbers in each put."""
+    ranks: int = 1
+    nodes: str = ""
+    """The node of each rank, which then has a launcher of its own."""
+    reads: str = ""
+    """Letters of another program, which gets the file by route `transfer`. That one is "r", the first one is "w"."""
+    rule: str = ""
+    """Lines of the rule in `knarr.toml`."""
+    options: tuple[str, ...] = ()
+    """Of `knarr run`."""
+    memory: str = ""
+    """Size of the shared memory."""
+    disk: str = ""
+    """Size of the disk, until what is left is recovered."""
+    stops_at: str = ""
+    """When the first rank has noted this, the launcher gets SIGTERM."""
+    is_recovered: bool = False
+    """Calls do not fail in the run, but as what it has left is recovered."""
+    victims: tuple[str, ...] = ("rank 0", "launcher", "worker")
+    longest_s: float = LONGEST_S
+
+    @property
+    def suffix(self) -> str:
+        return {"hdf5": ".h5", "checkpoint": ".sets"}.get(self.library, ".nc")
+
+    @property
+    def is_alone(self) -> bool:
+        """The program uses Knarr's own library: nothing runs beside it, and nothing is recovered."""
+        return self.library in ("output", "checkpoint")
+
+    @property
+    def is_in_bucket(self) -> bool:
+        return BUCKET in self.rule
+
+    def victim(self, name: str) -> Victim:
+        """By its name: "rank 1", "launcher", "worker"; "launcher b" and "rank 0 r" of one of several nodes or sides."""
+        what, *words = name.split()
+        side = f"KNARR_SIDE={words[-1]}" if words and words[-1].isalpha() else ""
+        if what == "rank":
+            env = f"OMPI_COMM_WORLD_RANK={words[0]}" if self.ranks > 1 else side
+            return Victim(name, "/life_", env=env, is_marked=True, places=(*PLACES, "no file"))
+        return Victim(name, "/knarr", {"launcher": "run", "worker": "worker"}[what], side, places=PLACES)
+
+
+def faults_of(victim: Victim, calls: Sequence[Call]) -> list[Fault]:
+    """All ways in which one of these calls fails."""
+    return [Fault(victim, call, action) for call in calls for action in call.actions()]
+
+
+def sample(victim: Victim, calls: Sequence[Call], chance: random.Random) -> list[Fault]:
+    """A call about each thing, in some order, each failing in some way."""
+    groups: dict[tuple[str, str], list[Call]] = {}
+    for call in calls:
+        groups.setdefault((call.name, call.about), []).append(call)
+    chosen = [chance.choice(group) for group in groups.values()]
+    chance.shuffle(chosen)
+    return [Fault(victim, call, chance.choice(call.actions())) for call in chosen]
+
+
+TWO_RANKS = ("rank 0", "rank 1", "launcher", "worker")
+TWO_NODES = ("rank 0", "rank 1", "launcher a", "launcher b", "worker a")
+TWO_SIDES = ("rank 0 w", "launcher w", "rank 0 r", "launcher r")
+TRANSFER = 'route = "transfer"\nfrom = "w"\nto = ["r"]\ntimeout = "5s"\n'
+
+LIVES = [
+    Life("pnetcdf", "pnetcdf", "cfppPnrsgdpx"),
+    Life("pnetcdf, spilled", "pnetcdf", "cfpppppppppppprngx", part=250_000, options=("--max-mem", "24M")),
+    Life("pnetcdf, small memory", "pnetcdf", "cfpppprpngx", part=100_000, memory="2m"),
+    Life("pnetcdf, fits nowhere", "pnetcdf", "cfppppppppprpngx", part=100_000, memory="512k", disk="200k"),
+    Life("pnetcdf, two ranks", "pnetcdf", "cfppPnrsgpx", ranks=2, victims=TWO_RANKS),
+    Life("pnetcdf, created twice", "pnetcdf", "cfppxcfpprx"),
+    Life("pnetcdf, read again", "pnetcdf", "cfppxoax"),
+    Life("pnetcdf, changed again", "pnetcdf", "cfppxwprxoax"),
+    Life("pnetcdf, waited for", "pnetcdf", "cfppx", rule='wait = "close"\n'),
+    Life("pnetcdf, recovered", "pnetcdf", "cfppPrq", is_recovered=True, victims=("launcher", "worker")),
+    Life("pnetcdf, stopped", "pnetcdf", "cfppx2cfppzzzzzzzzzzzzzzzzzzz", stops_at="9 put", victims=("launcher",)),
+    Life("pnetcdf, two nodes", "pnetcdf", "cfppPnrsgpx", ranks=2, nodes="ab", victims=TWO_NODES),
+    Life("pnetcdf, nodes, twice", "pnetcdf", "cfpxcfprxoax", ranks=2, nodes="ab", victims=TWO_NODES),
+    Life("pnetcdf, transferred", "pnetcdf", "cfppPnrx", reads="oax", rule=TRANSFER, victims=TWO_SIDES),
+    Life("pnetcdf, kept, too", "pnetcdf", "cfppx", reads="oax", rule=f"{TRANSFER}keep = true\n", victims=TWO_SIDES),
+    Life("pnetcdf, in a bucket", "pnetcdf", "cfppnrx", rule=f'output = "{BUCKET}"\n', victims=("launcher", "worker")),
+    Life("hdf5", "hdf5", "cfppPrsgdpx"),
+    Life("hdf5, two ranks", "hdf5", "cfppPrsgpx", ranks=2, victims=TWO_RANKS),
+    Life("hdf5, created twice", "hdf5", "cfppxcfpprx"),
+    Life("hdf5, changed again", "hdf5", "cfppxwprxoax"),
+    Life("hdf5, two nodes", "hdf5", "cfppPrsgpx", ranks=2, nodes="ab", victims=TWO_NODES),
+    Life("hdf5, transferred", "hdf5", "cfpprx", reads="oax", rule=TRANSFER, victims=TWO_SIDES),
+    Life("netcdf", "netcdf", "cfppPrsgdpx"),
+    Life("netcdf, two ranks", "netcdf", "cfppPrsgpx", ranks=2, victims=TWO_RANKS),
+    Life("output library", "output", "cfppnrsdxcfprx", victims=("rank 0",)),
+    Life("checkpoint library", "checkpoint", "cfppxcfpprxe", victims=("rank 0",)),
+]

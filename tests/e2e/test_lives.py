@@ -1,0 +1,62 @@
+"""The life of files that are handed over, with each call failing once: `lives.py` has the table of lives.
+
+Here each process of each life has a sample of its calls fail, by a seed (FAULT_SEED). `tests/suites/faults.py` has all
+of them fail, in every way.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+
+import namespaces
+import pytest
+
+from conftest import KNARR
+from injecting import injector
+from lives import LIVES, Life, sample
+from lives_defects import DEFECTS, Defect, known
+from lives_trial import Lives, WrongError
+
+SEED = os.environ.get("FAULT_SEED", "1")
+MOST = 5
+"""Faults for each process of a life."""
+BROKEN = {defect.shown_by[0] for defect in DEFECTS if not defect.calls}
+CASES = [(life, victim) for life in LIVES for victim in life.victims if life.name not in BROKEN]
+
+
+@pytest.fixture(scope="module")
+def lives(knarr, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lives]:
+    made = injector(tmp_path_factory.mktemp("lives"))
+    if isinstance(made, str):
+        pytest.skip(made)
+    if not namespaces.may_be_own():
+        pytest.skip("needs a shared memory of its own, and so the rights of root")
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        namespaces.become_own()
+    lives = Lives(KNARR, made, made.program.parent)
+    yield lives
+    lives.stop()
+
+
+def name_of(value: object) -> str:
+    return value.name if isinstance(value, Life | Defect) else str(value)
+
+
+@pytest.mark.parametrize(("life", "victim"), CASES, ids=name_of)
+def test_some_calls_fail(lives, life, victim):
+    calls = lives.calls(life, victim)
+    chance = random.Random(f"{SEED} {life.name} {victim}")
+    faults = [fault for fault in sample(life.victim(victim), calls, chance) if not known(life, fault)]
+    wrong = [lived for lived in (lives.live(life, fault) for fault in faults[:MOST]) if lived.wrong]
+    assert not wrong, f"FAULT_SEED={SEED}\n" + "\n".join(map(str, wrong))
+
+
+def unmended(defect: Defect) -> object:
+    return pytest.param(defect, marks=pytest.mark.xfail(strict=True, raises=WrongError, reason=defect.what))
+
+
+@pytest.mark.parametrize("defect", [unmended(one) for one in DEFECTS], ids=name_of)
+def test_defect(lives, defect):
+    defect.shown(lives).check()
