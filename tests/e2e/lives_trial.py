@@ -324,9 +324,12 @@ class Trial:
                 shutil.rmtree(path)
         if found and (was_killed or failed in REMOVING):
             # The next run takes it over.
-            command = [self.lives.knarr, "run", "-q", "-c", self.top / "knarr.toml", "--", "true"]
+            writes = [self.lives.program(self.life.library), "9cfpxe", str(self.life.part)]
+            # What lies beside files goes when the next one is written there.
+            program = writes if any(path.startswith("work/.") for path in found) else ["true"]
+            command = [self.lives.knarr, "run", "-q", "-c", self.top / "knarr.toml", "--", *program]
             if self.life.is_alone:
-                command = [self.lives.program(self.life.library), "9cfpxe", str(self.life.part)]
+                command = writes
             elif self.life.nodes:
                 command = ["mpirun", "--oversubscribe", "-n", "2", *command]
             environment = {**self.environment, "KNARR_TOLD": str(self.noted / "reader")}

@@ -6,12 +6,12 @@
 //! the name by which the launcher delivers it. A file that stays open, because its program was killed, holds what was put
 //! until then; a file is made of it only if the user asks for that.
 
-use std::ffi::OsString;
+mod removal;
+mod versions;
+
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
@@ -20,11 +20,8 @@ use crate::config::{FileRule, Keep, Route};
 use crate::document::{get, put, put_reserved, reserve};
 use crate::message::path_bytes;
 use crate::parts::NodePart;
-use crate::shown::Shown;
-use crate::snapshot::{account_of, free_of};
 use knarr_array::error::{Error, Result};
-use knarr_flow::output::{FileIdentity, Replaces};
-use knarr_handover::Account;
+use knarr_flow::output::FileIdentity;
 
 /// How far a component is with a file that is transferred to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,8 +103,6 @@ pub struct HandedOver {
     pub logged: Option<u64>,
     /// Why the program was told that the file could not be handed over. What was put without an error is there.
     pub failure: Option<Error>,
-    /// What was made of it and is in its place, but may be lost if the machine stops.
-    pub made: Option<FileIdentity>,
     /// It was not made because something newer has its name.
     pub is_older: bool,
     /// If its ranks are on several nodes, what each of them holds; the first one makes the file. Else nothing.
@@ -161,26 +156,10 @@ impl HandedOver {
             output_replaced: None,
             logged: None,
             failure: None,
-            made: None,
             is_older: false,
             parts: Vec::new(),
             part: 0,
         }
-    }
-
-    /// The same, as what the program begins now: what has the names may be replaced.
-    #[must_use]
-    pub fn begun(self, generation: u64) -> Self {
-        let output = self.rule.made_of(&self.target);
-        let output_replaced = if output == self.target { None } else { FileIdentity::at(&output) };
-        Self { generation, replaced: FileIdentity::at(&self.target), output_replaced, ..self }
-    }
-
-    /// What a file that is made of it at `output` may take the place of: what the program has replaced, or what was `made` last
-    /// of an earlier version. Whatever else has the name is newer.
-    pub fn replaces(&self, output: &Path, made: Option<FileIdentity>) -> Replaces {
-        let replaced = if output == self.target { self.replaced } else { self.output_replaced };
-        Replaces::Known([replaced, made.or(self.made)])
     }
 
     /// The same as a node sees it on which no part of it is. If it has no parts, all of it is in `whole`.
@@ -238,7 +217,7 @@ impl HandedOver {
 
     /// Bytes of memory that values in a spool take which could not be delivered.
     pub fn bytes_set_aside(spool: &Path) -> u64 {
-        Self::all(spool, &[Self::SET_ASIDE]).iter().map(|(directory, _)| taken_by(directory).0).sum()
+        Self::all(spool, &[Self::SET_ASIDE]).iter().map(|(directory, _)| removal::taken_by(directory).0).sum()
     }
 
     /// True if a file may have to be made of it.
@@ -353,89 +332,9 @@ impl HandedOver {
         renamed.map_err(|error| Error::write(directory, &error))
     }
 
-    /// True if a version of the file `target` could not be made, so what has its name, if anything has, is older.
-    pub fn is_missing(spool: &Path, target: &Path) -> bool {
-        let is_it =
-            |handed: &Self| handed.target == target && handed.session == 0 && handed.made.is_none() && !handed.is_older;
-        Self::all(spool, &[Self::SET_ASIDE]).iter().any(|(_, handed)| handed.as_ref().is_ok_and(is_it))
-    }
-
-    /// The directories of versions of the file `target` that could not be made and are older than `generation`.
-    pub fn superseded(spool: &Path, target: &Path, generation: u64) -> Vec<PathBuf> {
-        let is_it = |handed: &Self| handed.target == target && handed.session == 0 && handed.generation < generation;
-        let all = Self::all(spool, &[Self::SET_ASIDE]).into_iter();
-        all.filter(|(_, handed)| handed.as_ref().is_ok_and(is_it)).map(|(directory, _)| directory).collect()
-    }
-
     /// True if delivery has failed.
     pub fn is_set_aside(directory: &Path) -> bool {
         directory.join(Self::SET_ASIDE).exists()
-    }
-
-    /// Takes out of the spool what was delivered. Values leave their memory to files that come; what cannot be removed goes
-    /// with the spool.
-    pub fn remove(&self, directory: &Path) {
-        for name in Self::RECORDS {
-            let _ = fs::remove_file(directory.join(name));
-        }
-        let free = directory.parent().map(free_of).unwrap_or_default();
-        for rank in 0..self.ranks {
-            let values = directory.join(Self::values(rank));
-            let mut name = directory.file_name().unwrap_or_default().to_owned();
-            name.push(format!(".{rank}"));
-            if fs::metadata(&values).is_ok_and(|found| found.len() > 0) {
-                let _ = fs::rename(values, free.join(name));
-            }
-        }
-        Self::discard(directory);
-    }
-
-    /// Removes the directory of a file that was copied elsewhere. What links in it lead to belongs to the copy.
-    pub fn moved(directory: &Path) {
-        Self::take_away(directory, false);
-    }
-
-    /// Removes the directory of a file, with what lies on a disk because memory was short. Nobody takes it for
-    /// [unread](HandedOver::is_unread) meanwhile. Of several that do so at the same time one gives the memory back.
-    pub fn discard(directory: &Path) {
-        Self::take_away(directory, true);
-    }
-
-    fn take_away(directory: &Path, with_links: bool) {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let _ = fs::remove_file(directory.join(Self::PUBLISHED));
-        let name = directory.file_name().unwrap_or_default();
-        // What was not all removed before has such a name.
-        let gone = if NodePart::is_name(&name.to_string_lossy()) {
-            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-            let mut hidden = OsString::from(format!(".gone-{}-{number}-", std::process::id()));
-            hidden.push(name);
-            let gone = directory.with_file_name(hidden);
-            match fs::rename(directory, &gone) {
-                Ok(()) => gone,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return,
-                Err(_) => directory.to_owned(),
-            }
-        } else {
-            directory.to_owned()
-        };
-        // What is left of it if this process is killed says nothing.
-        for name in Self::RECORDS {
-            let _ = fs::remove_file(gone.join(name));
-        }
-        let (memory, disk) = taken_by(&gone);
-        if with_links && !remove_targets(&gone) {
-            // Only links lead to the others: whoever removes the spool tries again.
-            let files = fs::read_dir(&gone).into_iter().flatten().flatten();
-            let files = files.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
-            files.for_each(|file| drop(fs::remove_file(file.path())));
-        } else if fs::remove_dir_all(&gone).is_err() {
-            return;
-        }
-        if let Some(account) = directory.parent().and_then(account_of) {
-            account.give_back(memory);
-            account.off_disk(if with_links { disk } else { 0 });
-        }
     }
 
     /// As [`HandedOver::left`], but for transfers of which no file is kept.
@@ -496,41 +395,6 @@ impl HandedOver {
 
 /// Bytes by which a record may be longer when its file is closed: numbers of variables, an error.
 const MORE_AT_CLOSE: usize = 1 << 14;
-
-/// Removes the files to which links in a directory lead, and the links. False if one of them stays.
-fn remove_targets(directory: &Path) -> bool {
-    let remove = |link: &Path| {
-        let removed = fs::read_link(link).and_then(fs::remove_file);
-        let is_gone = removed.is_ok() || removed.is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
-        is_gone && fs::remove_file(link).is_ok()
-    };
-    let entries = fs::read_dir(directory).and_then(Iterator::collect::<io::Result<Vec<_>>>);
-    let is_link = |entry: &fs::DirEntry| entry.file_type().map_or(true, |kind| kind.is_symlink());
-    entries.is_ok_and(|entries| entries.iter().filter(|entry| is_link(entry)).all(|entry| remove(&entry.path())))
-}
-
-/// Unit of the blocks that the system says a file has.
-const BLOCK: u64 = 512;
-
-/// Bytes that the files in the directory of a file take of the node's memory by its account, and of the disk.
-fn taken_by(directory: &Path) -> (u64, u64) {
-    let (mut memory, mut disk) = (0, 0);
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        let (name, Ok(kind), Ok(found)) = (entry.file_name(), entry.file_type(), fs::metadata(entry.path())) else {
-            continue;
-        };
-        let name = name.to_string_lossy();
-        let (is_log, is_values) = (name.starts_with("log."), name.starts_with("values.") && !name.ends_with(".parts"));
-        if kind.is_symlink() {
-            disk += if is_log || is_values { found.blocks() * BLOCK } else { 0 };
-        } else if is_log {
-            memory += found.blocks() * BLOCK;
-        } else if is_values || Shown::is_copy(&name) {
-            memory += found.len();
-        }
-    }
-    (memory, disk)
-}
 
 /// The datasets of a header that is an HDF5 file. A put says which one it is for by a number.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -269,9 +269,9 @@ fn place(wanted: &Wanted, is_new: bool, ranks: usize) -> Result<(String, HandedO
 pub(crate) fn begin(spool: &Path, open: HandedOver) -> Result<(String, HandedOver)> {
     let account = account_of(spool).ok_or_else(|| Error::internal("the account of the spool cannot be opened"))?;
     let name = make_directory(spool)?;
-    let open = open.begun(account.next_generation(0));
     let directory = spool.join(&name);
-    open.begin(&directory).inspect_err(|_| HandedOver::discard(&directory))?;
+    let begun = open.begin_anew(&directory, account.next_generation(0));
+    let open = begun.inspect_err(|_| HandedOver::discard(&directory))?;
     Ok((name, open))
 }
 

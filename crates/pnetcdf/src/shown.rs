@@ -123,9 +123,9 @@ pub(crate) unsafe fn open_shown(
 /// Notes that the program may change what is shown in a directory: if it is killed, `--recover` knows what to make of it.
 fn begin_to_change(wanted: &Wanted, directory: &Path) {
     let generation = account_of(&wanted.spool.directory).map_or(0, |account| account.next_generation(0));
-    let open = HandedOver::new(wanted.target.clone(), wanted.rule.clone(), 0).begun(generation);
+    let open = HandedOver::new(wanted.target.clone(), wanted.rule.clone(), 0);
     // Without it there may be no room left when the file is closed, and the program is told then.
-    let _ = open.begin(directory);
+    let _ = open.begin_anew(directory, generation);
 }
 
 /// The name that the program gave a file that is shown.

@@ -21,7 +21,7 @@ pub use access::take_access;
 pub use common::{is_common, is_common_beside};
 pub use in_place::InPlace;
 pub use replace::replace;
-pub use replaces::{FileIdentity, Replaces};
+pub use replaces::{FileIdentity, Known, Placed, Replaces};
 pub use staging::{Kind, Staging};
 pub use store::Store;
 pub use temporary::Temporary;

@@ -1,8 +1,9 @@
 //! What an output may take the place of.
 
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
+use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
@@ -31,7 +32,7 @@ impl FileIdentity {
 }
 
 /// What an output may take the place of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Replaces {
     /// Nothing may have its name.
     #[default]
@@ -39,7 +40,44 @@ pub enum Replaces {
     /// Whatever has its name.
     Anything,
     /// One of these, if anything has its name. Something else is newer than the output, and stays.
-    Known([Option<FileIdentity>; 2]),
+    Known(Known),
+}
+
+/// What is older than an output.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Known {
+    /// What had the name before.
+    pub older: Vec<FileIdentity>,
+    /// The file in which the output is [noted](Placed) before it gets its name: whoever makes it again finds it older.
+    pub note: Option<PathBuf>,
+}
+
+/// A file that lists what got a name, or was about to, one in each line.
+#[derive(Debug)]
+pub struct Placed<'p>(pub &'p Path);
+
+impl Placed<'_> {
+    /// What is in the list. A line that was not written as a whole counts for nothing.
+    pub fn list(&self) -> Vec<FileIdentity> {
+        let text = std::fs::read(self.0).unwrap_or_default();
+        text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
+    }
+
+    /// Adds to the list.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn add(&self, placed: &[FileIdentity]) -> io::Result<()> {
+        let mut lines = Vec::new();
+        for one in placed {
+            // It does not go on a line that was not finished.
+            lines.push(b'\n');
+            serde_json::to_writer(&mut lines, one)?;
+        }
+        let mut file = File::options().append(true).create(true).open(self.0)?;
+        file.write_all(&lines)?;
+        file.sync_data()
+    }
 }
 
 impl From<bool> for Replaces {
@@ -51,16 +89,16 @@ impl From<bool> for Replaces {
 
 impl Replaces {
     /// True if something may have its name.
-    pub fn may(self) -> bool {
-        self != Self::Nothing
+    pub fn may(&self) -> bool {
+        *self != Self::Nothing
     }
 
     /// True if this may be replaced.
-    pub fn allows(self, found: Option<FileIdentity>) -> bool {
+    pub fn allows(&self, found: Option<FileIdentity>) -> bool {
         match (self, found) {
             (_, None) | (Self::Anything, _) => true,
             (Self::Nothing, Some(_)) => false,
-            (Self::Known(known), Some(_)) => known.contains(&found),
+            (Self::Known(known), Some(found)) => known.older.contains(&found),
         }
     }
 
@@ -68,11 +106,21 @@ impl Replaces {
     ///
     /// # Errors
     /// `Exists`.
-    pub fn check(self, target: &Path) -> Result<()> {
+    pub fn check(&self, target: &Path) -> Result<()> {
         if self.allows(FileIdentity::at(target)) { Ok(()) } else { Err(self.refused(target)) }
     }
 
-    pub(super) fn refused(self, target: &Path) -> Error {
+    /// Notes that the output which is at `path` now is about to get its name, if that is wanted.
+    pub(super) fn note(&self, path: &Path) {
+        if let Self::Known(Known { note: Some(note), .. }) = self
+            && let Some(identity) = FileIdentity::at(path)
+        {
+            // Without it, an output that gets its name in vain is taken for a newer one, and stays.
+            let _ = Placed(note).add(&[identity]);
+        }
+    }
+
+    pub(super) fn refused(&self, target: &Path) -> Error {
         let (what, hint) = match self {
             Self::Known(_) => {
                 ("a newer file has its name: that one stays", "move it away, then 'knarr run --recover' makes this one")

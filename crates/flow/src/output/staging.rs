@@ -50,7 +50,7 @@ impl Staging {
     /// `Exists` if the target is there and may not be replaced, `Usage` if it has no name, `Write`.
     pub fn create(target: &Path, kind: Kind, replaces: impl Into<Replaces>) -> Result<Self> {
         let replaces = replaces.into();
-        check_target(target, kind, replaces)?;
+        check_target(target, kind, &replaces)?;
         let Some(name) = target.file_name().and_then(|name| name.to_str()) else {
             return Err(Error::usage("the output has no name").at(target.display().to_string()));
         };
@@ -217,7 +217,8 @@ impl Store for Staging {
         let write_error = |error: std::io::Error| Error::write(&self.target, &error);
         self.sync().map_err(write_error)?;
         self.check_files()?;
-        check_target(&self.target, self.kind, self.replaces)?;
+        check_target(&self.target, self.kind, &self.replaces)?;
+        self.replaces.note(&self.dir);
         match renameat_with(CWD, &self.dir, CWD, &self.target, RenameFlags::NOREPLACE) {
             Ok(()) => self.published = true,
             Err(Errno::EXIST) if self.replaces.may() => self.replace()?,
@@ -248,7 +249,7 @@ fn parent_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-fn check_target(target: &Path, kind: Kind, replaces: Replaces) -> Result<()> {
+fn check_target(target: &Path, kind: Kind, replaces: &Replaces) -> Result<()> {
     replaces.check(target)?;
     match fs::symlink_metadata(target) {
         Err(_) => Ok(()),

@@ -159,6 +159,7 @@ impl Temporary {
     fn rename(&self) -> Result<()> {
         let (path, target) = (&self.path, &self.target);
         let write_error = |error: std::io::Error| Error::write(target, &error);
+        self.replaces.note(path);
         if self.replaces == Replaces::Anything {
             return std::fs::rename(path, target).map_err(write_error);
         }

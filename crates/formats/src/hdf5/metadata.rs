@@ -86,7 +86,7 @@ pub(super) fn of_chunks(
     model: &Model,
     source: Option<&dyn Source>,
     storages: &[Storage],
-    options: SinkOptions,
+    options: &SinkOptions,
 ) -> Result<u64> {
     let mut room = LATE_ATTRIBUTES * options.annotated as u64;
     for storage in storages {

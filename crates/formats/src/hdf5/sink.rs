@@ -58,7 +58,7 @@ impl Hdf5Sink {
     /// `Unsupported` for what netCDF-4 cannot express, such as elements that are neither numbers nor characters, and
     /// `Usage` for chunks that do not fit their variable.
     pub fn create(path: &Path, model: &Model, storages: &[Storage], options: SinkOptions) -> Result<Self> {
-        let temporary = Temporary::create(path, options.replaces)?;
+        let temporary = Temporary::create(path, options.replaces.clone())?;
         Ok(Self {
             targets: Targets::default(),
             file: None,
@@ -110,7 +110,7 @@ impl Hdf5Sink {
     }
 
     fn make_structure(&mut self, design: &Design, source: Option<&dyn Source>) -> Result<()> {
-        let indices = metadata::of_chunks(&design.model, source, &design.storages, design.options)?;
+        let indices = metadata::of_chunks(&design.model, source, &design.storages, &design.options)?;
         sys::locked(|| match source.and_then(|source| source.as_any().downcast_ref::<Hdf5Source>()) {
             Some(hdf5) => self.copy_structure(design, hdf5, indices),
             None => self.build_structure(design, source, indices),

@@ -4,7 +4,7 @@ use knarr_array::libver::LibverBounds;
 use knarr_flow::output::Replaces;
 
 /// How an output is made.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct SinkOptions {
     /// What the output may take the place of.
     pub replaces: Replaces,

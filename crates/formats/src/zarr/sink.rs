@@ -75,7 +75,7 @@ impl ZarrSink {
     /// # Errors
     /// `Exists` or `Write`. [`Sink::begin`] gives `Unsupported` for a variable that Zarr or this writer cannot hold.
     pub fn create(path: &Path, model: &Model, storages: &[Storage], options: ZarrOptions) -> Result<Self> {
-        let staging = Staging::create(path, STORE, options.replaces)?;
+        let staging = Staging::create(path, STORE, options.replaces.clone())?;
         Ok(Self::over(Box::new(staging), model, storages, options))
     }
 

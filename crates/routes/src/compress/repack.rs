@@ -90,7 +90,7 @@ pub fn write_source(
         let source = source.as_ref();
         let counter = Counter::begin();
         let (plan, execution, output_bytes) =
-            values_only::write(engine, source, output, format, options.replaces, settings, progress)
+            values_only::write(engine, source, output, format, options.replaces.clone(), settings, progress)
                 .map_err(|error| blamed(error, &input))?;
         let counted = counter.and_then(|counter| counter.joules());
         return Ok(Repacked {
@@ -212,14 +212,14 @@ impl Job<'_> {
                         Some(_) => Sharding::Requests,
                         None => Sharding::Auto,
                     };
-                    let options = ZarrOptions { replaces: options.replaces, sharding, codecs: engine.codecs.clone() };
+                    let options = ZarrOptions { replaces: options.replaces.clone(), sharding, codecs: engine.codecs.clone() };
                     let mut sink = match url_of(output) {
                         Some(url) => {
                             let store = elsewhere(engine, url)?.create(url, zarr::CONTENTS, options.replaces.may())?;
                             ZarrSink::over(store, &written, &storages, options)
                         }
                         None if is_zipped(output) => {
-                            let store = ZipStore::create(output, options.replaces)?;
+                            let store = ZipStore::create(output, options.replaces.clone())?;
                             ZarrSink::over(Box::new(store), &written, &storages, options)
                         }
                         None => ZarrSink::create(output, &written, &storages, options)?,
@@ -228,7 +228,7 @@ impl Job<'_> {
                     Box::new(sink)
                 }
                 _ => {
-                    let (replaces, libver) = (options.replaces, settings.libver);
+                    let (replaces, libver) = (options.replaces.clone(), settings.libver);
                     let annotated = plan.choices().filter(|choice| choice.bound.is_some()).count();
                     let options = SinkOptions { replaces, in_place, libver, annotated };
                     let mut sink = Hdf5Sink::create(output, &written, &storages, options)?;
@@ -314,7 +314,7 @@ impl Job<'_> {
         let output_bytes = if is_same {
             size_of(input)
         } else {
-            let temporary = Temporary::create(output, options.replaces)?;
+            let temporary = Temporary::create(output, options.replaces.clone())?;
             let mut from = File::open(input).map_err(|error| Error::read(input, &error))?;
             let opened = OpenOptions::new().write(true).open(temporary.path());
             let copied = opened.and_then(|mut to| std::io::copy(&mut from, &mut to));

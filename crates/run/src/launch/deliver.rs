@@ -37,8 +37,6 @@ pub(crate) struct Deliver {
     handed: HandedOver,
     /// Directories of the parts that are on this machine, by their numbers; links lead to the others.
     found: BTreeMap<usize, PathBuf>,
-    /// What was made last of an earlier version.
-    made: Option<FileIdentity>,
     /// What was chosen for an earlier file of the same rule.
     earlier: Option<Plan>,
     command: String,
@@ -51,13 +49,13 @@ impl Task for Deliver {
     type Answer = (Repacked, bool);
 
     fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<(Repacked, bool)> {
-        let Self { directory, handed, found, made, earlier, command, when } = self;
+        let Self { directory, handed, found, earlier, command, when } = self;
         let source = source_of(&directory, &handed, &found, engine)?;
         let is_hdf5 = Datasets::read(&directory)?.is_some();
         let HandedOver { target, rule, ranks, is_new, .. } = &handed;
         let output = rule.made_of(target);
         // The plan is saved when the program has ended.
-        let replaces = handed.replaces(&output, made);
+        let replaces = handed.replaces(&output, &directory);
         let options = RepackOptions { replaces, command, when, save_plan: false };
         // Other places are looked at when the program creates the file.
         if let Some(url) = url_of(&output).filter(|_| *is_new)
@@ -82,7 +80,7 @@ impl Task for Deliver {
             // The program does not know of Zarr.
             Err(error) if error.kind() == ErrorKind::Unsupported && format == OutputFormat::Zarr => {
                 let source = source_of(&directory, &handed, &found, engine)?;
-                let options = RepackOptions { replaces: handed.replaces(target, made), ..options };
+                let options = RepackOptions { replaces: handed.replaces(target, &directory), ..options };
                 let instead = (target.as_path(), OutputFormat::NetCdf4);
                 let written = write_source(engine, source, instead, &settings, &options, progress);
                 written.map(|made| (made, true)).map_err(|_| error)
@@ -231,8 +229,8 @@ impl Task for Show {
 pub(super) struct Delivery {
     pub(super) directory: PathBuf,
     pub(super) handed: HandedOver,
-    /// What was made last of an earlier version.
-    pub(super) made: Option<FileIdentity>,
+    /// Where newer versions of the file may be.
+    pub(super) spools: Vec<PathBuf>,
     /// Directories of parts of other nodes that are on this machine.
     pub(super) found: BTreeMap<usize, PathBuf>,
     /// What was chosen for an earlier file of the same rule.
@@ -255,10 +253,11 @@ impl Delivery {
             let (directory, handed) = (self.directory.clone(), self.handed.clone());
             let (found, command, when) = (self.found.clone(), self.command.clone(), self.when.clone());
             let earlier = self.earlier.as_deref().cloned();
-            let task = Deliver { directory, handed, found, made: self.made, earlier, command, when };
+            let task = Deliver { directory, handed, found, earlier, command, when };
             let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
             match worker.ask(&task, self.effort, &self.cancel, &Silent) {
                 Ok((repacked, is_file)) => {
+                    self.handed.hand_on(&self.directory, &self.spools);
                     self.handed.remove(&self.directory);
                     let (input, input_bytes) = (self.handed.target.clone(), self.handed.bytes);
                     let output = if is_file { input.clone() } else { self.handed.rule.made_of(&input) };
@@ -284,13 +283,10 @@ impl Delivery {
         } else {
             error
         };
+        // It may be in its place, if only its name is not on the disk.
+        self.handed.hand_on(&self.directory, &self.spools);
         // Whoever waits for the file waits no longer.
-        let output = self.handed.rule.made_of(&self.handed.target);
-        let there = FileIdentity::at(&output);
-        let is_ours = !self.handed.replaces(&output, self.made).allows(there);
         let noted = match error.kind() {
-            // It is in its place, and only its name may be lost: it may be made again.
-            ErrorKind::Write if is_ours => HandedOver { made: there, ..self.handed.clone() }.keep(&self.directory),
             ErrorKind::Exists => HandedOver { is_older: true, ..self.handed.clone() }.keep(&self.directory),
             _ => HandedOver::set_aside(&self.directory),
         };

@@ -9,7 +9,6 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::{HandedOver, NodePart};
 use knarr_flow::engine::Engine;
 use knarr_flow::network::url_of;
-use knarr_flow::output::FileIdentity;
 
 use super::deliver::{Delivery, holds_nothing, is_store, made_instead};
 use super::outcome::{Done, Files, Outcome};
@@ -39,7 +38,7 @@ pub fn recover(
     let mut all: Vec<_> = spools.iter().flat_map(|spool| HandedOver::to_be_made(spool)).collect();
     // The newest of several of one name stays.
     all.sort_by_key(|(_, handed)| handed.as_ref().map_or(0, |handed| handed.generation));
-    let (mut tried, mut made, mut outputs) = (BTreeSet::new(), BTreeMap::new(), Outputs::default());
+    let (mut tried, mut made, mut outputs) = (BTreeSet::new(), BTreeSet::new(), Outputs::default());
     for (directory, handed) in all {
         let (directory, handed) = match handed {
             Ok(handed) => {
@@ -69,7 +68,7 @@ pub fn recover(
         }
         let target = handed.target.clone();
         let output = handed.rule.made_of(&target);
-        let was_made: Option<Option<FileIdentity>> = made.get(&output).copied();
+        let was_made = made.contains(&output);
         let (found, _) = parts(&handed, &spools);
         let refused = match outputs.take(&handed) {
             Ok(()) => refused(&engine, (&directory, &handed), &spools, was_made),
@@ -81,7 +80,7 @@ pub fn recover(
                 let job = Delivery {
                     directory: directory.clone(),
                     handed: handed.clone(),
-                    made: was_made.flatten(),
+                    spools: spools.clone(),
                     found: found.clone(),
                     earlier: None,
                     worker: Arc::clone(&worker),
@@ -94,8 +93,7 @@ pub fn recover(
             }
         };
         if let Outcome::Packed(_) = outcome {
-            let identity = FileIdentity::at(&output);
-            made.insert(output, identity);
+            made.insert(output);
             found.values().for_each(|part| handed.remove(part));
             spools.extend(found.values().chain([&directory]).filter_map(|part| Some(part.parent()?.to_owned())));
         }
@@ -141,12 +139,12 @@ fn parts<'h>(handed: &'h HandedOver, spools: &[PathBuf]) -> (BTreeMap<usize, Pat
 }
 
 /// Why nothing is made of what lies in `directory`: parts of other nodes are missing, a program still writes it, or what has
-/// its name is newer. What `was_made` by this command is an earlier one of the same name.
+/// its name is newer. A store in a bucket that `was_made` by this command is an older one.
 fn refused(
     engine: &Engine,
     (directory, handed): (&Path, &HandedOver),
     spools: &[PathBuf],
-    was_made: Option<Option<FileIdentity>>,
+    was_made: bool,
 ) -> Option<Error> {
     // Numbers of datasets mean nothing if each rank has counted others.
     if let Some(error) = handed.failure.as_ref().filter(|error| error.kind() == ErrorKind::Usage) {
@@ -180,9 +178,9 @@ fn refused(
     }
     let output = handed.rule.made_of(&handed.target);
     if let Some(url) = url_of(&output) {
-        return if was_made.is_some() { None } else { in_bucket(engine, url, directory) };
+        return if was_made { None } else { in_bucket(engine, url, directory) };
     }
-    let newer = handed.replaces(&output, was_made.flatten()).check(&output).err()?;
+    let newer = handed.replaces(&output, directory).check(&output).err()?;
     Some(newer.hint(format!("move it away to have the other one made, or remove {}", directory.display())))
 }
 

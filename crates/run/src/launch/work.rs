@@ -19,7 +19,6 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::{Event, HandedOver, Message, Prescription, Shown, Writers};
 use knarr_choose::plan::Plan;
 use knarr_flow::engine::Silent;
-use knarr_flow::output::FileIdentity;
 use knarr_flow::pipeline::for_later;
 use knarr_link::Peer;
 
@@ -160,8 +159,6 @@ struct Work<'a> {
     known: BTreeSet<PathBuf>,
     /// Those of them that are shown to the program, and may come back.
     lent: BTreeSet<PathBuf>,
-    /// What has the names of files that were made of what was handed over.
-    made: BTreeMap<PathBuf, FileIdentity>,
     /// Where those lie that were moved out of memory.
     drained: Option<Arc<Drained>>,
     /// Threads that move something out of memory.
@@ -218,7 +215,6 @@ impl<'a> Work<'a> {
             handed_over: VecDeque::new(),
             known: BTreeSet::new(),
             lent: BTreeSet::new(),
-            made: BTreeMap::new(),
             drained: None,
             draining: 0,
             copies: BTreeMap::new(),
@@ -519,10 +515,9 @@ impl<'a> Work<'a> {
             self.begun.nodes.begin(&handed);
             self.apart.insert(path.clone(), handed.clone());
         }
-        let output = handed.rule.made_of(&path);
         let job = Delivery {
             directory: directory.clone(),
-            made: self.made.get(&output).copied(),
+            spools: self.spools(),
             found: BTreeMap::new(),
             earlier: self.begun.snapshot.rule_for(&path).and_then(|(rule, _)| self.chosen.get(&rule).cloned()),
             handed,
@@ -588,11 +583,6 @@ impl<'a> Work<'a> {
             && let Some((rule, _)) = self.begun.snapshot.rule_for(&path)
         {
             self.chosen.insert(rule, Arc::new(for_later(repacked.plan.clone())));
-        }
-        if let (Outcome::Packed(repacked), true) = (&outcome, directory.is_some())
-            && let Some(identity) = FileIdentity::at(&repacked.output)
-        {
-            self.made.insert(repacked.output.clone(), identity);
         }
         if let Some(generation) = self.versions.remove(&path).filter(|_| matches!(outcome, Outcome::Packed(_))) {
             self.supersede(&path, generation);

@@ -1,6 +1,6 @@
 //! What could not be delivered to a bucket leaves memory, and is tried again.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -14,12 +14,18 @@ use super::Work;
 impl Work<'_> {
     /// A version of a file was made: what could not be made of older ones is of no use any more.
     pub(super) fn supersede(&mut self, target: &Path, generation: u64) {
-        let spools = self.begun.spool.iter().map(Spool::path).chain(self.drained.iter().map(|drained| drained.path()));
-        let older: Vec<_> = spools.flat_map(|spool| HandedOver::superseded(spool, target, generation)).collect();
+        let spools = self.spools().into_iter();
+        let older: Vec<_> = spools.flat_map(|spool| HandedOver::superseded(&spool, target, generation)).collect();
         for directory in older {
             HandedOver::discard(&directory);
             self.files.superseded(&directory);
         }
+    }
+
+    /// Where versions of files may be.
+    pub(super) fn spools(&self) -> Vec<PathBuf> {
+        let drained = self.drained.iter().map(|drained| drained.path());
+        self.begun.spool.iter().map(Spool::path).chain(drained).map(Path::to_owned).collect()
     }
 
     /// Keeps what was not delivered, which was tried for so long. While a bucket takes nothing the program goes on: its values are not to fill the memory.

@@ -1,0 +1,88 @@
+//! Versions of one file. The program may create a file again before the last version of it is made, and versions that could
+//! not be made stay. The newest one has to get the name in the end, whatever is made when; what others wrote there since must stay.
+
+use std::path::{Path, PathBuf};
+
+use super::HandedOver;
+use knarr_array::error::Result;
+use knarr_flow::output::{FileIdentity, Known, Placed, Replaces};
+
+/// Name of the list of what was made of a version.
+const PLACED: &str = "placed";
+/// Name of the list of what was made of older ones.
+const OLDER: &str = "older";
+
+impl HandedOver {
+    /// Writes it into the directory of a file that the program begins now: what has the names at this moment may be replaced.
+    /// Returns it with that.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn begin_anew(self, directory: &Path, generation: u64) -> Result<Self> {
+        let mut begun = Self { generation, ..self }.with_replaced();
+        loop {
+            begun.begin(directory)?;
+            // An older version that got its name meanwhile may not have found this one yet.
+            let again = begun.clone().with_replaced();
+            if again == begun {
+                return Ok(begun);
+            }
+            begun = again;
+        }
+    }
+
+    fn with_replaced(self) -> Self {
+        let output = self.rule.made_of(&self.target);
+        let output_replaced = if output == self.target { None } else { FileIdentity::at(&output) };
+        Self { replaced: FileIdentity::at(&self.target), output_replaced, ..self }
+    }
+
+    /// What a file that is made of it at `output` may take the place of: what the program has replaced, or what was made of it
+    /// or of older versions. Whatever else has the name is newer.
+    pub fn replaces(&self, output: &Path, directory: &Path) -> Replaces {
+        let replaced = if output == self.target { self.replaced } else { self.output_replaced };
+        let note = directory.join(PLACED);
+        let mut older = Placed(&note).list();
+        older.extend(Placed(&directory.join(OLDER)).list());
+        older.extend(replaced);
+        Replaces::Known(Known { older, note: Some(note) })
+    }
+
+    /// What was made of it, if that is in its place.
+    fn placed(&self, directory: &Path) -> Option<FileIdentity> {
+        let placed = Placed(&directory.join(PLACED)).list();
+        let output = self.rule.made_of(&self.target);
+        // Some become a file where a Zarr store was wanted.
+        [&output, &self.target].into_iter().filter_map(|path| FileIdentity::at(path)).find(|found| placed.contains(found))
+    }
+
+    /// Has newer versions in these spools take the place of what was made of this one.
+    pub fn hand_on(&self, directory: &Path, spools: &[PathBuf]) {
+        let Some(placed) = self.placed(directory) else { return };
+        let is_newer = |other: &Self| other.generation > self.generation;
+        let newer = spools.iter().flat_map(|spool| Self::versions(spool, &self.target, &Self::RECORDS, is_newer));
+        for (newer, _) in newer {
+            // Without it, the newer version is set aside, and the user decides.
+            let _ = Placed(&newer.join(OLDER)).add(&[placed]);
+        }
+    }
+
+    /// True if a version of the file `target` could not be made, so what has its name, if anything has, is older.
+    pub fn is_missing(spool: &Path, target: &Path) -> bool {
+        let set_aside = Self::versions(spool, target, &[Self::SET_ASIDE], |handed| !handed.is_older);
+        set_aside.iter().any(|(directory, handed)| handed.placed(directory).is_none())
+    }
+
+    /// The directories of versions of the file `target` that could not be made and are older than `generation`.
+    pub fn superseded(spool: &Path, target: &Path, generation: u64) -> Vec<PathBuf> {
+        let older = Self::versions(spool, target, &[Self::SET_ASIDE], |handed| handed.generation < generation);
+        older.into_iter().map(|(directory, _)| directory).collect()
+    }
+
+    /// Versions of the file `target`, but not those that are transferred.
+    fn versions(spool: &Path, target: &Path, records: &[&str], is_one: impl Fn(&Self) -> bool) -> Vec<(PathBuf, Self)> {
+        let all = Self::all(spool, records).into_iter();
+        let all = all.filter_map(|(directory, handed)| Some((directory, handed.ok()?)));
+        all.filter(|(_, handed)| handed.target == target && handed.session == 0 && is_one(handed)).collect()
+    }
+}
