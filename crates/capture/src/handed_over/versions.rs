@@ -53,7 +53,10 @@ impl HandedOver {
         let placed = Placed(&directory.join(PLACED)).list();
         let output = self.rule.made_of(&self.target);
         // Some become a file where a Zarr store was wanted.
-        [&output, &self.target].into_iter().filter_map(|path| FileIdentity::at(path)).find(|found| placed.contains(found))
+        [&output, &self.target]
+            .into_iter()
+            .filter_map(|path| FileIdentity::at(path))
+            .find(|found| placed.contains(found))
     }
 
     /// Has newer versions in these spools take the place of what was made of this one.

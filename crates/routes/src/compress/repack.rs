@@ -212,7 +212,8 @@ impl Job<'_> {
                         Some(_) => Sharding::Requests,
                         None => Sharding::Auto,
                     };
-                    let options = ZarrOptions { replaces: options.replaces.clone(), sharding, codecs: engine.codecs.clone() };
+                    let options =
+                        ZarrOptions { replaces: options.replaces.clone(), sharding, codecs: engine.codecs.clone() };
                     let mut sink = match url_of(output) {
                         Some(url) => {
                             let store = elsewhere(engine, url)?.create(url, zarr::CONTENTS, options.replaces.may())?;
