@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What only shows when it is done often: kills at random moments, files that are opened again and again, and fuzzers, as long
-# as 2,000 kills of each kind take (hours), or as many as are named. Goes on after a failure; the last lines say what failed.
+# What only shows when it is done often: kills at random moments, calls that fail, files that are opened again and again, and
+# fuzzers: 2,000 of each kind, which takes hours, or as many as are named. Goes on after a failure; the last lines say what
+# failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 times=${1:-2000}
@@ -17,6 +18,7 @@ step $python -m pytest -q -n auto --dist worksteal -m kill tests
 for suite in output_kills node_kills transfer_kills; do
   step $python tests/suites/$suite.py --times "$times" --seed "$seed"
 done
+step $python tests/suites/faults.py --share "$(awk "BEGIN { print ($times < 2000 ? $times / 2000 : 1) }")" --seed "$seed"
 for when in close write; do
   step $python tests/suites/soak.py --times "$times" --when $when
 done
