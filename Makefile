@@ -12,7 +12,7 @@ PLUGINS := target/release/hdf5-plugins
 CAPI := target/release/capi
 PREFIX ?= /usr/local
 
-.PHONY: all setup build capi install demo test quick check lint bench docs clean
+.PHONY: all setup build capi install demo test quick soak check lint bench docs clean
 
 all: build
 
@@ -42,16 +42,19 @@ install: build capi
 demo: build
 	tools/demo.sh
 
-# All tests: Rust (fuzz targets have a lock file that is up to date; make check builds them), then other people's readers and
-# writers around the built program.
-test: build python capi
+# All tests: Rust, then other people's readers and writers around the built program.
+test: build capi python
 	cargo test --release --locked --workspace --tests
-	cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml > /dev/null
 	$(KNARR_PYTHON) -m pytest -q -n auto --dist worksteal tests
 
 # What has changed, within minutes: AREA=NAME names an area of tests/areas.toml, a crate or a file of tests.
 quick:
 	$(KNARR_PYTHON) tools/quick.py $(AREA)
+
+# Kills and fuzzers, as often as TIMES says: hours.
+TIMES ?= 2000
+soak: build python capi
+	tools/soak.sh $(TIMES)
 
 .PHONY: python
 python: build
@@ -67,7 +70,6 @@ check: lint
 # Format and lints.
 lint: setup
 	cargo fmt --all --check
-	cargo fmt --check --manifest-path fuzz/Cargo.toml
 	cargo clippy --release --locked --workspace --all-targets -- -D warnings
 	ruff check .
 	ruff format --check .

@@ -28,6 +28,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(durations.Clock())
     if hasattr(config, "workerinput"):
         if config.workerinput["workercount"] > 1:
             namespaces.become_own()

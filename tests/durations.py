@@ -7,11 +7,17 @@ import collections
 import contextlib
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 KEPT = REPOSITORY / "tests" / "durations.json"
 NEWEST = REPOSITORY / "target" / "durations.json"
+SPENT = REPOSITORY / "target" / "spent.json"
+"""Of the last run, each test with its seconds and those of processors."""
+SHOWN = 30
 SHORT_S = 0.5
 """Tests that take no longer are counted together, by their file."""
 UNKNOWN_S = 0.3
@@ -38,14 +44,48 @@ def expected(durations: Durations, test: str) -> float:
     return tests.get(name, tests.get("", UNKNOWN_S))
 
 
+class Clock:
+    """A plugin of pytest for the processes that run tests: notes the processor time of each, with that of what it
+    started and waited for. Unlike the time on the wall it says little of what else the machine does."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self) -> Iterator[object]:
+        self.begin = used()
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo) -> Iterator[object]:
+        report = yield
+        if call.when == "teardown":
+            report.user_properties.append(("processor", used() - self.begin))
+        return report
+
+
+def used() -> float:
+    return sum(os.times()[:4])
+
+
 class Recorder:
-    """A plugin of pytest."""
+    """A plugin of pytest for the process that gives out tests, and hears of them."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = collections.Counter()
+        self.processor: dict[str, float] = collections.Counter()
 
-    def pytest_runtest_logreport(self, report) -> None:
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.seconds[report.nodeid] += report.duration
+        if report.when == "teardown":
+            self.processor[report.nodeid] += dict(report.user_properties).get("processor", 0)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """The tests that use processors most: the others wait, and others run meanwhile."""
+        total = sum(self.processor.values())
+        took = sum(self.seconds.values())
+        terminalreporter.write_line(f"{total:.0f} s of processor time in tests that took {took:.0f} s")
+        most = sorted(self.processor.items(), key=lambda item: -item[1])[:SHOWN]
+        for test, seconds in most:
+            if seconds > 1:
+                terminalreporter.write_line(f"{seconds:.1f} s of {self.seconds[test]:.1f} s {test}")
 
     def pytest_sessionfinish(self) -> None:
         files: dict[str, dict[str, float]] = collections.defaultdict(dict)
@@ -55,6 +95,8 @@ class Recorder:
         places = [NEWEST, KEPT] if os.environ.get("KNARR_WRITE_DURATIONS") else [NEWEST]
         for place in places:
             write(place, files)
+        spent = {test: [round(self.seconds[test], 2), round(self.processor[test], 2)] for test in self.seconds}
+        SPENT.write_text(json.dumps(spent, indent=0))
 
 
 def write(place: Path, files: dict[str, dict[str, float]]) -> None:

@@ -24,7 +24,8 @@ DTYPES = {"f4": "f32", "f8": "f64", "i2": "i16", "u4": "u32", "i8": "i64", "u1":
 @pytest.fixture(scope="session")
 def chunk():
     """Runs the example: chunk(action, chain, array, data, fills) -> bytes."""
-    command = ["cargo", "build", "--quiet", "--release", "-p", "knarr-codec", "--example", "chunk"]
+    # All packages are named: what the example depends on has the features with which it is built already.
+    command = ["cargo", "build", "--quiet", "--release", "--workspace", "--example", "chunk"]
     subprocess.run(command, cwd=ROOT, check=True)
     metadata = subprocess.run(
         ["cargo", "metadata", "--format-version=1", "--no-deps"], cwd=ROOT, check=True, capture_output=True

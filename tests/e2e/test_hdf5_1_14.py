@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.suite
+
 HERE = Path(__file__).resolve().parent
 OLDER = HERE.parents[1] / ".venv" / "hdf5-1.14"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(OLDER)}

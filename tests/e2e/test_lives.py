@@ -1,25 +1,23 @@
 """The life of files that are handed over, with each call failing once: `lives.py` has the table of lives.
 
-Here each process of each life has a sample of its calls fail, by a seed (FAULT_SEED). `tests/suites/faults.py` has all
-of them fail, in every way.
+Here each process of each life has a sample of its calls fail. `tests/suites/faults.py` has all of them fail, in every
+way.
 """
 
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Iterator
 
-import namespaces
 import pytest
 
+import namespaces
 from conftest import KNARR
 from injecting import injector
 from lives import LIVES, Life, sample
 from lives_defects import DEFECTS, Defect, known
 from lives_trial import Lives, WrongError
 
-SEED = os.environ.get("FAULT_SEED", "1")
 MOST = 5
 """Faults for each process of a life."""
 BROKEN = {defect.shown_by[0] for defect in DEFECTS if not defect.calls}
@@ -45,12 +43,11 @@ def name_of(value: object) -> str:
 
 
 @pytest.mark.parametrize(("life", "victim"), CASES, ids=name_of)
-def test_some_calls_fail(lives, life, victim):
+def test_some_calls_fail(lives, life, victim, chance):
     calls = lives.calls(life, victim)
-    chance = random.Random(f"{SEED} {life.name} {victim}")
     faults = [fault for fault in sample(life.victim(victim), calls, chance) if not known(life, fault)]
     wrong = [lived for lived in (lives.live(life, fault) for fault in faults[:MOST]) if lived.wrong]
-    assert not wrong, f"FAULT_SEED={SEED}\n" + "\n".join(map(str, wrong))
+    assert not wrong, "\n".join(map(str, wrong))
 
 
 def unmended(defect: Defect) -> object:

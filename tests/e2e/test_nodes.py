@@ -23,6 +23,8 @@ from nodes import RANKS, Launcher, collected, contents, encoded, launcher_of, me
 from running import MPIRUN
 from test_pnetcdf import RULE, built, calls
 
+pytestmark = pytest.mark.node
+
 STEPS, ROWS = 3, 64
 
 

@@ -20,6 +20,8 @@ from nodes import ALL, Job, Launcher
 from running import MPIRUN, is_packed
 from test_parallel_hdf5 import HERE, RANKS, built, objects, system_python
 
+pytestmark = pytest.mark.node
+
 ROWS, COLUMNS, CYCLES = 64, 256, 3
 
 

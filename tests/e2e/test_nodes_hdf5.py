@@ -17,6 +17,8 @@ from nodes import ALL, Launcher, collected, contents, measured, part
 from running import MPIRUN
 from test_parallel_hdf5 import H5PY, HERE, RANKS, ROWS, STEPS, built, objects, plain, system_python
 
+pytestmark = pytest.mark.node
+
 
 @pytest.fixture(scope="module")
 def hdf5(tmp_path_factory: pytest.TempPathFactory) -> Path:

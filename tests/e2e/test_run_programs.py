@@ -11,6 +11,8 @@ import pytest
 
 from running import ALL, FIELD
 
+pytestmark = pytest.mark.suite
+
 RULES = {
     "close": ALL,
     "write": ALL + 'when = "write"\n',

@@ -21,6 +21,8 @@ from test_transfer_nodes import apart
 from test_transfer_several import components as spread
 from values import FILL, field_with_specials, smooth_field
 
+pytestmark = pytest.mark.node
+
 __all__ = ["apart", "networks", "spread"]
 
 ANY = RULE.replace('"*.nc"', '"*"')

@@ -23,6 +23,8 @@ import pytest
 from test_nodes import networks
 from test_transfer import RULE, STEPS, Components, command, coupled, made_components
 
+pytestmark = pytest.mark.node
+
 __all__ = ["coupled", "networks"]
 
 LINKS = {"tcp": None, "ucx": "ucp"}

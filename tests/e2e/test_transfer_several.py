@@ -21,6 +21,8 @@ from running import MPIRUN, Ran
 from test_pnetcdf import SHARED_MEMORY, built
 from test_transfer import PROGRAMS, RULE, Components, command, coupled, made_components
 
+pytestmark = pytest.mark.node
+
 __all__ = ["coupled"]
 
 SOON_S = 25

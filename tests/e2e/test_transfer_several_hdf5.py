@@ -16,6 +16,8 @@ from test_transfer import RULE, command, coupled
 from test_transfer_hdf5 import ANY, COUPLED, H5PY_READS, H5PY_WRITES, SESSIONS, netcdf4, of_c, python
 from test_transfer_several import SOON_S, Spread, both_on, components, outcomes, rid, tidy
 
+pytestmark = pytest.mark.node
+
 __all__ = ["components", "coupled", "netcdf4"]
 
 BEGIN = """

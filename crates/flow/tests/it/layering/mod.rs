@@ -57,7 +57,9 @@ fn arrows_between_crates_point_down_only() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let allowed: BTreeMap<&str, &str> = ALLOWED.iter().copied().collect();
+    // Fuzz targets are no room: they may use all.
     let packages = metadata["packages"].as_array().unwrap();
+    let packages: Vec<_> = packages.iter().filter(|package| package["name"] != "knarr-fuzz").collect();
     assert_eq!(packages.len(), ALLOWED.len(), "the list and the workspace differ");
     for package in packages {
         let name = package["name"].as_str().unwrap().trim_start_matches("knarr-");

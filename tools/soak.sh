@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# What only shows when it is done often: kills at random moments, calls that fail, files that are opened again and again, and
+# fuzzers: 2,000 of each kind, which takes hours, or as many as are named. Goes on after a failure; the last lines say what
+# failed.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+times=${1:-2000}
+seed=${KNARR_SEED:-$((RANDOM * 32768 + RANDOM + 1))}
+export KNARR_TIMES=$times KNARR_SEED=$seed FUZZ_SEED=$seed
+python=.venv/bin/python
+failed=()
+step() {
+  echo "== $*, KNARR_SEED=$seed KNARR_TIMES=$times"
+  "$@" || failed+=("$*")
+}
+# Tests kill this many times what they kill 30 times for each commit.
+step $python -m pytest -q -n auto --dist worksteal -m kill tests
+for suite in output_kills node_kills transfer_kills; do
+  step $python tests/suites/$suite.py --times "$times" --seed "$seed"
+done
+step $python tests/suites/faults.py --share "$(awk "BEGIN { print ($times < 2000 ? $times / 2000 : 1) }")" --seed "$seed"
+for when in close write; do
+  step $python tests/suites/soak.py --times "$times" --when $when
+done
+# A fuzzer of a commit runs 10 seconds.
+step tools/fuzz.sh $((times * 10 / 30))
+if [ ${#failed[@]} -gt 0 ]; then
+  printf 'failed: %s\n' "${failed[@]}"
+  exit 1
+fi
+echo "nothing failed"
