@@ -214,8 +214,8 @@ def seeds_got(noted: Told) -> Seeds | None:
 
 
 def wrong_transfer(noted: Told, reader: Told, code: int, is_there: bool) -> list[str]:
-    """What is wrong with what another program got. If it did not get all, that must be in the file, or the exit code must
-    say so."""
+    """What is wrong with what another program got. If it did not get all, that must be in the file, or the exit code
+    must say so."""
     wrong = reader.wrong()
     generations = noted.files().get("hist_1", [])
     gets = [line for line in reader.lines if line.call == "get"]

@@ -27,7 +27,6 @@ sys.path.insert(0, str(REPOSITORY / "tests"))
 sys.path.insert(0, str(REPOSITORY / "tests" / "e2e"))
 
 import namespaces
-
 from injecting import Injector, injector
 from lives import LIVES, Life, faults_of
 from lives_defects import known
