@@ -25,6 +25,7 @@ import pytest
 
 import filter_inputs
 import hdf5_inputs
+import namespaces
 import netcdf_inputs
 import zarr_inputs
 from nodes import Launcher, left
@@ -163,6 +164,15 @@ def job(knarr: Knarr, tmp_path: Path) -> Iterator[Launcher]:
             process.communicate(timeout=TIME_LIMIT_S)
     for place in [*left(tmp_path), *launcher.meetings()]:
         shutil.rmtree(place)
+
+
+@pytest.fixture(scope="session")
+def own_memory() -> None:
+    """Tests see nothing in /dev/shm but what they have put there."""
+    if not namespaces.may_be_own():
+        pytest.skip("needs a shared memory of its own, and so the rights of root")
+    if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) == 1:
+        namespaces.become_own()
 
 
 def may_mount() -> bool:

@@ -45,6 +45,10 @@ class Life:
     """Size of the shared memory."""
     disk: str = ""
     """Size of the disk, until what is left is recovered."""
+    is_deep: bool = False
+    """The directory has a long name."""
+    prints_to: str = ""
+    """Where what the program prints goes."""
     stops_at: str = ""
     """When the first rank has noted this, the launcher gets SIGTERM."""
     is_recovered: bool = False
@@ -93,6 +97,7 @@ def sample(victim: Victim, calls: Sequence[Call], chance: random.Random) -> list
 TWO_RANKS = ("rank 0", "rank 1", "launcher", "worker")
 TWO_NODES = ("rank 0", "rank 1", "launcher a", "launcher b", "worker a")
 TWO_SIDES = ("rank 0 w", "launcher w", "rank 0 r", "launcher r")
+SMALL_PUTS = "cf" + 600 * "p" + "x"
 TRANSFER = 'route = "transfer"\nfrom = "w"\nto = ["r"]\ntimeout = "5s"\n'
 
 LIVES = [
@@ -100,6 +105,8 @@ LIVES = [
     Life("pnetcdf, spilled", "pnetcdf", "cfpppppppppppprngx", part=250_000, options=("--max-mem", "24M")),
     Life("pnetcdf, small memory", "pnetcdf", "cfpppprpngx", part=100_000, memory="2m"),
     Life("pnetcdf, fits nowhere", "pnetcdf", "cfppppppppprpngx", part=100_000, memory="512k", disk="200k"),
+    Life("pnetcdf, small puts", "pnetcdf", SMALL_PUTS, part=1024, memory="1m", victims=("rank 0",)),
+    Life("pnetcdf, deep down", "pnetcdf", SMALL_PUTS, part=1024, memory="1m", is_deep=True, victims=("rank 0",)),
     Life("pnetcdf, two ranks", "pnetcdf", "cfppPnrsgpx", ranks=2, victims=TWO_RANKS),
     Life("pnetcdf, created twice", "pnetcdf", "cfppxcfpprx"),
     Life("pnetcdf, read again", "pnetcdf", "cfppxoax"),
@@ -114,6 +121,7 @@ LIVES = [
     Life("pnetcdf, in a bucket", "pnetcdf", "cfppnrx", rule=f'output = "{BUCKET}"\n', victims=("launcher", "worker")),
     Life("hdf5", "hdf5", "cfppPrsgdpx"),
     Life("hdf5, two ranks", "hdf5", "cfppPrsgpx", ranks=2, victims=TWO_RANKS),
+    Life("hdf5, prints nowhere", "hdf5", "cfppPrx", prints_to="/dev/full", victims=("rank 0",)),
     Life("hdf5, created twice", "hdf5", "cfppxcfpprx"),
     Life("hdf5, changed again", "hdf5", "cfppxwprxoax"),
     Life("hdf5, two nodes", "hdf5", "cfppPrsgpx", ranks=2, nodes="ab", victims=TWO_NODES),

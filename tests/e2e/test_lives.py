@@ -1,38 +1,33 @@
 """The life of files that are handed over, with each call failing once: `lives.py` has the table of lives.
 
-Here each process of each life has a sample of its calls fail. `tests/suites/faults.py` has all of them fail, in every
-way.
+Here a few calls of each process of each life fail, other ones in each run. `tests/suites/faults.py` has all of them
+fail, in every way.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
 
-import namespaces
+from chances import repeated
 from conftest import KNARR
 from injecting import injector
 from lives import LIVES, Life, sample
 from lives_defects import DEFECTS, Defect, known
 from lives_trial import Lives, WrongError
 
-MOST = 5
+USUAL = 5
 """Faults for each process of a life."""
 BROKEN = {defect.shown_by[0] for defect in DEFECTS if not defect.calls}
 CASES = [(life, victim) for life in LIVES for victim in life.victims if life.name not in BROKEN]
 
 
 @pytest.fixture(scope="module")
-def lives(knarr, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lives]:
+def lives(knarr, own_memory, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lives]:
     made = injector(tmp_path_factory.mktemp("lives"))
     if isinstance(made, str):
         pytest.skip(made)
-    if not namespaces.may_be_own():
-        pytest.skip("needs a shared memory of its own, and so the rights of root")
-    if "PYTEST_XDIST_WORKER" not in os.environ:
-        namespaces.become_own()
     lives = Lives(KNARR, made, made.program.parent)
     yield lives
     lives.stop()
@@ -46,7 +41,7 @@ def name_of(value: object) -> str:
 def test_some_calls_fail(lives, life, victim, chance):
     calls = lives.calls(life, victim)
     faults = [fault for fault in sample(life.victim(victim), calls, chance) if not known(life, fault)]
-    wrong = [lived for lived in (lives.live(life, fault) for fault in faults[:MOST]) if lived.wrong]
+    wrong = [lived for lived in (lives.live(life, fault) for fault in faults[: repeated(USUAL)]) if lived.wrong]
     assert not wrong, "\n".join(map(str, wrong))
 
 

@@ -1,0 +1,241 @@
+"""What is handed over and cannot be a file at once: it is kept, replaces nothing newer, and is not said to be there.
+
+Each test here stands for a way in which values were lost. `test_lives.py` has the ways that come of one failing call.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import netCDF4
+import pytest
+
+from conftest import KNARR
+from crashing import workers
+from injecting import SOURCES
+from running import MPIRUN, is_abandoned
+from test_pnetcdf import HERE, RULE, built
+
+TIME_LIMIT_S = 60
+SHARED_MEMORY = Path("/dev/shm")
+
+pytestmark = pytest.mark.usefixtures("own_memory")
+
+
+@pytest.fixture(scope="module")
+def life(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("life"), "life_pnetcdf", SOURCES / "life_pnetcdf.c")
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("elsewhere"), "elsewhere", HERE / "elsewhere.c")
+
+
+class Told:
+    """What a program of `faults/life.h` notes."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        folder.mkdir()
+
+    def has(self, line: str) -> bool:
+        noted = self.folder / "0"
+        return noted.exists() and line in noted.read_text().splitlines()
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Told:
+    return Told(tmp_path / "told")
+
+
+def until(holds: Callable[[], object], what: str) -> None:
+    end = time.monotonic() + TIME_LIMIT_S
+    while not holds():
+        assert time.monotonic() < end, what
+        time.sleep(0.01)
+
+
+def spools() -> list[Path]:
+    return sorted(SHARED_MEMORY.glob("knarr-spool-*"))
+
+
+def first_values(path: Path) -> list[int]:
+    """Of which put each record is."""
+    with netCDF4.Dataset(path) as file:
+        return [int(value) >> 22 for value in file["T"][:, 0]]
+
+
+@pytest.fixture
+def start(run, told, life) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts the program; what is left of it at the end is stopped."""
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(letters: str, part: int = 1000, rule: str = RULE, **how: object) -> subprocess.Popen[str]:
+        environment = {"KNARR_TOLD": str(told.folder)}
+        started.append(run.start(life, letters, part, config=rule, env=environment, start_new_session=True, **how))
+        return started[-1]
+
+    yield begin
+    for process in started:
+        for worker in (*workers(process.pid), process.pid):
+            with_signal(worker, signal.SIGCONT)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    for spool in spools():
+        shutil.rmtree(spool)
+
+
+def with_signal(process: int, number: int) -> None:
+    try:
+        os.kill(process, number)
+    except ProcessLookupError:
+        return
+
+
+def worker_of(launcher: subprocess.Popen[str]) -> int:
+    until(lambda: list(workers(launcher.pid)), "no worker began")
+    return next(workers(launcher.pid))
+
+
+def test_an_older_version_does_not_come_back(run, start, told, knarr):
+    """It is set aside because the disk is full, a newer one is made, and SIGTERM moves the older one to the disk."""
+    disk = run.folder
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", disk], check=True)
+    try:
+        filler, hist = disk / "filler", disk / "hist_1.nc"
+        filler.write_bytes(bytes(250 << 10))
+        launcher = start("cfppx" + 7 * "z" + "cfpx" + 40 * "z")
+        until(lambda: told.has("4 close hist_1 0"), "the file is not closed")
+        until(lambda: list(SHARED_MEMORY.glob("knarr-spool-*/*/set-aside.json")), "the disk is not full")
+        filler.unlink()
+        until(hist.exists, "the newer version is not made")
+        assert first_values(hist) == [5]
+        launcher.send_signal(signal.SIGTERM)
+        launcher.communicate(timeout=TIME_LIMIT_S)
+        for spool in spools():
+            shutil.rmtree(spool)
+        for _ in range(2):
+            if run.scratch.exists():
+                knarr("run", "--recover", run.scratch, ok=False)
+            assert first_values(hist) == [5]
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def test_what_is_under_way_is_moved_at_the_end_of_a_batch_job(run, start, told, knarr):
+    """The job gets SIGTERM while a file is made. Some seconds later it is killed, and its memory is cleared."""
+    launcher = start("cfppx" + 2 * "z" + "2cfppx" + 40 * "z")
+    until(lambda: (run.folder / "hist_1.nc").exists(), "the first file is not made")
+    worker = worker_of(launcher)
+    os.kill(worker, signal.SIGSTOP)
+    until(lambda: told.has("12 close hist_2 0"), "the second file is not closed")
+    time.sleep(0.5)
+    launcher.send_signal(signal.SIGTERM)
+    time.sleep(2)
+    for process in (worker, launcher.pid):
+        with_signal(process, signal.SIGKILL)
+    launcher.communicate(timeout=TIME_LIMIT_S)
+    for spool in spools():
+        shutil.rmtree(spool)
+    knarr("run", "--recover", run.scratch)
+    assert first_values(run.folder / "hist_2.nc") == [5, 6]
+
+
+def test_a_close_that_waits_fails_if_the_launcher_dies(run, start, told):
+    """It returns when the file is there, or with an error."""
+    launcher = start("cfppxzz2cfppxz", rule=f'{RULE}wait = "close"\n')
+    until(lambda: told.has("4 close hist_1 0"), "the first file is not closed")
+    worker = worker_of(launcher)
+    os.kill(worker, signal.SIGSTOP)
+    until(lambda: told.has("12 begins close hist_2"), "the second file is not being closed")
+    time.sleep(0.5)
+    for process in (launcher.pid, worker):
+        with_signal(process, signal.SIGKILL)
+    until(lambda: any(told.has(f"12 close hist_2 {code}") for code in (0, -206)), "the program waits")
+    assert told.has("12 close hist_2 -206") and not (run.folder / "hist_2.nc").exists()
+
+
+FLOOD = """
+import socket, sys
+own = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+own.setblocking(False)
+try:
+    while True:
+        own.sendto(b'{"process":1,"event":{"waits":true}}', sys.argv[1])
+except BlockingIOError:
+    pass
+"""
+
+
+def test_a_message_that_is_lost_holds_nobody_up(run, start, told):
+    """The launcher does not listen for seconds, and other ranks have filled its queue. The file is closed meanwhile."""
+    launcher = start("cfppx" + 5 * "z" + "cfpx2cfpxz")
+    until(lambda: told.has("4 close hist_1 0"), "the file is not closed")
+    until(lambda: (run.folder / "hist_1.nc").exists(), "it is not made")
+    os.kill(launcher.pid, signal.SIGSTOP)
+    (door,) = run.top.glob("knarr-run-*/launcher.sock")
+    subprocess.run(["python3", "-c", FLOOD, door], check=True)
+    # Each message is waited for for two seconds.
+    time.sleep(7)
+    os.kill(launcher.pid, signal.SIGCONT)
+    until(lambda: told.has("18 close hist_2 0"), "the program waits")
+    ran = run.finish(launcher)
+    assert ran.code == 0, ran.err
+    assert first_values(run.folder / "hist_1.nc") == [4] and first_values(run.folder / "hist_2.nc") == [6]
+
+
+@pytest.mark.node
+def test_a_file_that_another_node_has_just_closed_is_waited_for(job, elsewhere):
+    """Rank 0 writes it alone; rank 1, on another node, opens it behind a barrier."""
+    process = job.start(elsewhere, "hist.nc", "open", 1 << 22, nodes="ab", config=RULE)
+    out, err = process.communicate(timeout=TIME_LIMIT_S)
+    assert "rank 0: 0" in out and "rank 1: 0 1 1" in out, out + err
+
+
+@pytest.mark.node
+def test_the_file_of_another_node_does_not_replace_a_newer_one(job, elsewhere):
+    """Rank 0 writes one that takes long to be made; rank 1, on another node, creates it anew behind a barrier."""
+    process = job.start(elsewhere, "hist.nc", "create", 1 << 23, nodes="ab", config=RULE)
+    out, err = process.communicate(timeout=TIME_LIMIT_S)
+    assert "rank 0: 0" in out and "rank 1: 0" in out, out + err
+    with netCDF4.Dataset(job.folder / "hist.nc") as file:
+        assert file["T"].shape == (10,) and process.returncode == 0, err
+
+
+def ended(launcher: subprocess.Popen[str]) -> None:
+    until(lambda: all(is_abandoned(spool) for spool in spools()), "the launcher goes on")
+
+
+def test_ranks_leave_what_they_cannot_agree_on_to_the_library(tmp_path, blocks):
+    """On one of two nodes the adapter for the MPI of the program is missing."""
+    (tmp_path / "knarr.toml").write_text(RULE)
+    copies = [tmp_path / node for node in "ab"]
+    for copy in copies:
+        copy.mkdir()
+        for name in ("knarr", "libknarr_preload.so", "libknarr_mpi-openmpi.so", "libdtf.so"):
+            if KNARR.with_name(name).exists():
+                shutil.copy2(KNARR.with_name(name), copy / name)
+    (copies[1] / "libknarr_mpi-openmpi.so").unlink()
+    (tmp_path / "work").mkdir()
+
+    def of(node: int) -> list[object]:
+        run = [copies[node] / "knarr", "run", "-q", "-c", tmp_path / "knarr.toml", "--"]
+        return ["-n", 1, "-x", f"KNARR_NODE={'ab'[node]}", *run, blocks, "hist.nc", 1, 16]
+
+    command = [*MPIRUN[:-1], *of(0), ":", *of(1)]
+    with subprocess.Popen(list(map(str, command)), cwd=tmp_path / "work", text=True, start_new_session=True) as process:
+        try:
+            assert process.wait(timeout=TIME_LIMIT_S / 2) == 0
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    with netCDF4.Dataset(tmp_path / "work" / "hist.nc") as file:
+        assert file["T"].shape[0] == 1
