@@ -104,7 +104,7 @@ pub(super) fn supervise(begun: &Begun, watches: &Watches, child: Child) -> Resul
     };
     let code = std::thread::scope(|scope| {
         // Without a thread, files are made when the program has ended.
-        if std::thread::Builder::new().name("program".to_owned()).spawn_scoped(scope, &waits).is_err() {
+        if std::thread::Builder::new().name("program".to_owned()).spawn_scoped(scope, waits).is_err() {
             waits();
         }
         work.until_done()
