@@ -43,9 +43,16 @@ fn end(file: c_int, aborts: bool, real: &dyn Fn() -> c_int) -> c_int {
 export!("ncmpi_close", (file: c_int), real => end(file, false, &real));
 export!("ncmpi_abort", (file: c_int), real => end(file, true, &real));
 
-/// Makes a call of PnetCDF, and notes the mode that a captured file is in then.
-fn enter(file: c_int, mode: Mode, real: &dyn Fn() -> c_int) -> c_int {
+/// Makes a collective call of PnetCDF about the header of a captured file. One rank writes that, and may fail alone: all have its
+/// code, for it makes no other collective call then, for which they would wait.
+fn of_all(file: c_int, real: &dyn Fn() -> c_int) -> c_int {
     let code = real();
+    files::with(file, |captured| captured.worst(code)).unwrap_or(code)
+}
+
+/// Makes a collective call of PnetCDF, and notes the mode that a captured file is in then.
+fn enter(file: c_int, mode: Mode, real: &dyn Fn() -> c_int) -> c_int {
+    let code = of_all(file, real);
     if code == NOERR {
         files::with(file, |captured| captured.entered(mode));
     }
@@ -71,14 +78,19 @@ export!("ncmpi_end_indep_data", (file: c_int), real => enter_together(file, &rea
 
 /// Makes a call of PnetCDF, and a collective one of a captured file.
 fn sync(file: c_int, real: &dyn Fn() -> c_int) -> c_int {
-    let code = real();
+    let code = of_all(file, real);
     if code != NOERR {
         return code;
     }
     files::with(file, Captured::synced).unwrap_or(code)
 }
 
-export!("ncmpi_sync", (file: c_int), real => sync(file, &real));
+export!("ncmpi_sync", (file: c_int), real => {
+    // The header of a captured file is for the launcher alone. Were it sent to a disk, and one rank failed, Open MPI would have the
+    // others wait for it for ever.
+    let own = |captured: &mut Captured| captured.is_written().then(|| captured.synced());
+    files::with(file, own).flatten().unwrap_or_else(|| sync(file, &real))
+});
 export!("ncmpi_flush", (file: c_int), real => sync(file, &real));
 export!("ncmpi_sync_numrecs", (file: c_int), real => sync(file, &real));
 

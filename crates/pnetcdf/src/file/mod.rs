@@ -241,9 +241,11 @@ impl Captured {
 
     /// In safe mode, the code of a rank that has an error; else that of this rank. Collective.
     fn agree_on(&self, code: c_int) -> c_int {
-        if !self.is_safe {
-            return code;
-        }
+        if self.is_safe { self.worst(code) } else { code }
+    }
+
+    /// The code of a rank that has an error; else `NC_NOERR`. Collective.
+    pub(crate) fn worst(&self, code: c_int) -> c_int {
         let worst = self.ranks.largest(u64::from(code.unsigned_abs()));
         worst.map_or(code, |worst| c_int::try_from(worst).map_or(code, |worst| -worst))
     }
@@ -312,6 +314,11 @@ impl Captured {
             }
             Err(_) => crate::codes::EINVAL,
         }
+    }
+
+    /// True if the ranks put into the file, and its definitions have ended.
+    pub(crate) fn is_written(&self) -> bool {
+        matches!(self.values, Values::Own(_)) && self.mode != Mode::Define
     }
 
     /// A collective call by which puts before and after it are in order.

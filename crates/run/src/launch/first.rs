@@ -21,7 +21,7 @@ use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
 use super::program::{GRACE, NotStarted, Signals, exit_code};
-use super::spool::{BEING_MADE, SHARED_MEMORY};
+use super::spool::SHARED_MEMORY;
 use crate::notices::Notices;
 use crate::processes::{Processes, System};
 
@@ -142,14 +142,10 @@ fn sweep(parent: &Path, user: u32) {
         }
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let lock = rustix::fs::open(place.path().join(LOCK), flags, Mode::empty()).map(File::from);
-        let is_old = |place: &Path| {
-            let modified = fs::metadata(place).and_then(|found| found.modified()).ok();
-            modified.and_then(|modified| modified.elapsed().ok()).is_some_and(|age| age > BEING_MADE)
-        };
         let is_abandoned = match lock {
             Ok(lock) => lock.try_lock().is_ok(),
             // Its launcher was killed before it had locked it.
-            Err(error) => error == rustix::io::Errno::NOENT && is_old(&place.path()),
+            Err(error) => error == rustix::io::Errno::NOENT,
         };
         // Who has made it and not locked it yet finds it gone, and makes it again.
         if is_abandoned {

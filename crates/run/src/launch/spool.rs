@@ -1,13 +1,16 @@
 //! Where programs hand values over: a directory in memory for each run. The launcher makes a file of what lies there and
 //! removes it. What a launcher that was killed leaves is found by the next one, or by `knarr run --recover`.
 
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, Result};
 use knarr_capture::{ACCOUNT, ALIVE, HandedOver, SpoolPlace, free_of};
+use knarr_flow::output::{remove_abandoned, temporary_name};
 use knarr_handover::available_memory;
 use knarr_link::Secret;
 use knarr_mapped::NodeAccount;
@@ -19,8 +22,8 @@ pub(super) const SHARED_MEMORY: &str = "/dev/shm";
 const NAME: &str = "knarr-spool-";
 /// A launcher that was killed keeps its lock until the system has ended it. That may be after its batch system has.
 const MOMENT: Duration = Duration::from_secs(1);
-/// Making a spool takes microseconds, and seconds on a disk that is busy.
-pub(super) const BEING_MADE: Duration = Duration::from_secs(600);
+/// Numbers that are tried for the name of a spool.
+const MOST_OF_A_PROCESS: u32 = 1000;
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The spool of this run. Dropping it removes it, unless something in it is still to be delivered.
@@ -47,21 +50,17 @@ impl Spool {
     /// # Errors
     /// `Write`.
     pub(super) fn create_in(parent: &Path) -> Result<Self> {
-        let write_error = |error: std::io::Error| Error::write(parent, &error);
-        let mut number = 0;
-        loop {
-            let directory = parent.join(format!("{NAME}{}-{number}", std::process::id()));
-            match DirBuilder::new().mode(0o700).create(&directory) {
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && number < 1000 => number += 1,
-                made => {
-                    let alive = made.and_then(|()| fill(&directory)).inspect_err(|_| {
-                        // Nobody else knows it.
-                        let _ = fs::remove_dir_all(&directory);
-                    });
-                    return alive.map(|alive| Self { directory, _alive: alive }).map_err(write_error);
-                }
-            }
-        }
+        // Others find it under its name when it is complete and locked.
+        let hidden = parent.join(temporary_name(OsStr::new("knarr-spool")));
+        let made = DirBuilder::new().mode(0o700).create(&hidden).and_then(|()| {
+            let alive = fill(&hidden)?;
+            Ok(Self { directory: give_name(&hidden, parent)?, _alive: alive })
+        });
+        made.map_err(|error| {
+            // Nobody else knows it.
+            let _ = fs::remove_dir_all(&hidden);
+            Error::write(parent, &error)
+        })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -89,16 +88,28 @@ impl Spool {
 /// Makes what a spool has in it. Returns its lock.
 fn fill(directory: &Path) -> std::io::Result<File> {
     fs::create_dir(free_of(directory))?;
-    // It is locked before it has its name: a launcher that starts at this moment would find it abandoned.
-    let beside = directory.join(format!("{ALIVE}.new"));
-    let alive = File::create(&beside)?;
+    let alive = File::create(directory.join(ALIVE))?;
     while let Err(error) = alive.lock() {
-        if error.kind() != std::io::ErrorKind::Interrupted {
+        if error.kind() != ErrorKind::Interrupted {
             return Err(error);
         }
     }
-    fs::rename(&beside, directory.join(ALIVE))?;
     Ok(alive)
+}
+
+/// Renames `hidden` to a name of a spool of this process that is free in `parent`, and returns that.
+fn give_name(hidden: &Path, parent: &Path) -> std::io::Result<PathBuf> {
+    let mut number = 0;
+    loop {
+        let directory = parent.join(format!("{NAME}{}-{number}", std::process::id()));
+        let Err(error) = fs::rename(hidden, &directory) else { return Ok(directory) };
+        let is_taken =
+            matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::DirectoryNotEmpty | ErrorKind::NotADirectory);
+        if !is_taken || number == MOST_OF_A_PROCESS {
+            return Err(error);
+        }
+        number += 1;
+    }
 }
 
 impl Drop for Spool {
@@ -146,6 +157,7 @@ fn spools(parent: &Path) -> Vec<PathBuf> {
 /// Spools in `parent` of runs that are gone, of this user. Those with nothing that could be delivered are removed, the
 /// others returned.
 pub(super) fn abandoned(parent: &Path) -> Vec<PathBuf> {
+    remove_abandoned(parent);
     let mut found = spools(parent);
     found.retain(|spool| is_abandoned(spool));
     found.retain(|spool| {
@@ -167,15 +179,11 @@ fn await_end(spools: &[PathBuf]) {
     }
 }
 
-/// True if nobody delivers from a spool. One without a lock is being made, unless it has stayed so: its launcher was killed.
+/// True if nobody delivers from a spool. One without a lock was being removed.
 pub(super) fn is_abandoned(spool: &Path) -> bool {
     match File::open(spool.join(ALIVE)) {
         Ok(file) => file.try_lock_shared().is_ok(),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let age = fs::metadata(spool).and_then(|found| found.modified()).ok().and_then(|made| made.elapsed().ok());
-            age.is_some_and(|age| age > BEING_MADE)
-        }
-        Err(_) => false,
+        Err(error) => error.kind() == ErrorKind::NotFound,
     }
 }
 
@@ -240,14 +248,24 @@ mod tests {
     }
 
     #[test]
-    fn a_spool_whose_launcher_was_killed_as_it_made_it_is_removed() {
+    fn a_spool_whose_launcher_was_killed_as_it_removed_it_is_removed() {
         let folder = std::env::temp_dir().join(format!("knarr-unmade-{}", std::process::id()));
-        let unmade = folder.join(format!("{NAME}1-0"));
-        fs::create_dir_all(free_of(&unmade)).unwrap();
-        assert!(abandoned(&folder).is_empty() && unmade.exists(), "it may be made at this moment");
-        let long_ago = std::time::SystemTime::now() - BEING_MADE * 2;
-        File::open(&unmade).unwrap().set_modified(long_ago).unwrap();
-        assert!(abandoned(&folder).is_empty() && !unmade.exists());
+        let rest = folder.join(format!("{NAME}1-0"));
+        fs::create_dir_all(free_of(&rest)).unwrap();
+        assert!(abandoned(&folder).is_empty() && !rest.exists());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn names_of_others_are_not_taken() {
+        let folder = std::env::temp_dir().join(format!("knarr-taken-{}", std::process::id()));
+        let name = |number: u32| folder.join(format!("{NAME}{}-{number}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(name(0), "a file").unwrap();
+        let held = [(); 2].map(|()| Spool::create_in(&folder).unwrap());
+        assert_eq!(held.each_ref().map(|held| held.path().to_owned()), [name(1), name(2)]);
+        drop(held);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
         fs::remove_dir_all(folder).unwrap();
     }
 }
