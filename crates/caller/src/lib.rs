@@ -9,6 +9,8 @@ mod cache;
 pub use cache::Cache;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ops::Range;
+use std::sync::OnceLock;
 
 /// An HDF5 identifier. Before HDF5 1.10 it had 32 bits; registers carry both alike.
 pub type Hid = i64;
@@ -112,15 +114,22 @@ unsafe impl Send for Identifier {}
 /// executable. `dladdr` would look through all symbols of the object for the nearest, which takes longer than
 /// everything else that Knarr does in a program.
 fn object_at(address: *const c_void) -> (usize, *const c_char) {
-    let mut search = Search { address: address as usize, base: 0, name: std::ptr::null() };
+    let Search { range, name, .. } = found(address);
+    (range.start, name)
+}
+
+/// The object around an address; an empty range if it is in none.
+fn found(address: *const c_void) -> Search {
+    let mut search = Search { address: address as usize, range: 0..0, name: std::ptr::null() };
     // SAFETY: `visit` takes the search, which outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
-    (search.base, search.name)
+    search
 }
 
 struct Search {
     address: usize,
-    base: usize,
+    /// All that is loaded of the object.
+    range: Range<usize>,
     name: *const c_char,
 }
 
@@ -139,11 +148,15 @@ unsafe extern "C" fn visit(object: *mut libc::dl_phdr_info, _: usize, data: *mut
         Some(start..start.wrapping_add(usize::try_from(segment.p_memsz).ok()?))
     });
     let Some(first) = loaded.next() else { return 0 };
-    let begin = first.start;
-    if !first.contains(&search.address) && !loaded.any(|segment| segment.contains(&search.address)) {
+    let (mut end, mut is_within) = (first.end, first.contains(&search.address));
+    for segment in loaded {
+        is_within |= segment.contains(&search.address);
+        end = end.max(segment.end);
+    }
+    if !is_within {
         return 0;
     }
-    search.base = begin;
+    search.range = first.start..end;
     // SAFETY: the loader's names are null or C strings that live as long as the object.
     let is_named = unsafe { object.dlpi_name.as_ref() }.is_some_and(|first| *first != 0);
     search.name = if is_named { object.dlpi_name } else { std::ptr::null() };
@@ -152,6 +165,12 @@ unsafe extern "C" fn visit(object: *mut libc::dl_phdr_info, _: usize, data: *mut
 
 fn own_base() -> usize {
     object_at(own_base as *const c_void).0
+}
+
+/// True for an address in this object: it has called a library itself, and that has called on.
+pub fn is_own(address: usize) -> bool {
+    static OWN: OnceLock<Range<usize>> = OnceLock::new();
+    OWN.get_or_init(|| found(own_base as *const c_void).range).contains(&address)
 }
 
 #[cfg(test)]
@@ -172,6 +191,7 @@ mod tests {
         assert!(library.defined()(c"knarr_is_nowhere").is_null() && own.linked()(c"knarr_is_nowhere").is_null());
         forget_failures();
         assert_eq!(Object::holding(16).base(), 0);
+        assert!(is_own(own_base as *const () as usize) && !is_own(malloc as usize) && !is_own(0));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use knarr_caller::{Cache, Object, forget_failures};
+use knarr_caller::{Cache, Object, forget_failures, is_own};
 
 use crate::codes::ENOTSUPPORT;
 
@@ -31,8 +31,13 @@ thread_local! {
 }
 
 /// Notes the address that a call returns to. Trampolines call this before the function that was called.
+///
+/// A function of PnetCDF that ends in a call of another one has that return to its own caller. If this is Knarr, the call is still
+/// for the library that Knarr called.
 pub(crate) extern "C" fn note_caller(caller: usize) {
-    CALLER.set(caller);
+    if !is_own(caller) {
+        CALLER.set(caller);
+    }
 }
 
 /// One PnetCDF of this process.
