@@ -1,7 +1,7 @@
 """Lives of files that are handed over: the table of what programs do, in which surroundings, and whose calls may fail.
 
-`lives_trial.py` runs one with a fault, `lives_oracle.py` says what must be there afterwards, `lives_defects.py` what is
-known to be wrong.
+`lives_trial.py` runs one with a fault, `lives_oracle.py` says what must be there afterwards, `lives_regressions.py`
+what was wrong once.
 """
 
 from __future__ import annotations
@@ -104,7 +104,16 @@ LIVES = [
     Life("pnetcdf", "pnetcdf", "cfppPnrsgdpx"),
     Life("pnetcdf, spilled", "pnetcdf", "cfpppppppppppprngx", part=250_000, options=("--max-mem", "24M")),
     Life("pnetcdf, small memory", "pnetcdf", "cfpppprpngx", part=100_000, memory="2m"),
-    Life("pnetcdf, fits nowhere", "pnetcdf", "cfppppppppprpngx", part=100_000, memory="512k", disk="200k"),
+    # Nothing is delivered: there is no worker.
+    Life(
+        "pnetcdf, fits nowhere",
+        "pnetcdf",
+        "cfppppppppprpngx",
+        part=100_000,
+        memory="512k",
+        disk="200k",
+        victims=("rank 0", "launcher"),
+    ),
     Life("pnetcdf, small puts", "pnetcdf", SMALL_PUTS, part=1024, memory="1m", victims=("rank 0",)),
     Life("pnetcdf, deep down", "pnetcdf", SMALL_PUTS, part=1024, memory="1m", is_deep=True, victims=("rank 0",)),
     Life("pnetcdf, two ranks", "pnetcdf", "cfppPnrsgpx", ranks=2, victims=TWO_RANKS),

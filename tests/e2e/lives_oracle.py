@@ -183,7 +183,7 @@ def told(folder: Path, ranks: int) -> Told:
 def seeds_of(numbers: np.ndarray, row: int, ranks: int, part: int) -> Seeds:
     """Of which puts the numbers of a row are."""
     columns = np.arange(numbers.size) + max(row, 0) * ranks * part
-    seeds = numbers >> SHIFT
+    seeds = (numbers.astype(np.int64) & 0xFFFF_FFFF) >> SHIFT
     seeds = np.where((numbers & ((1 << SHIFT) - 1) == columns) & (seeds > 0), seeds, -1)
     seeds = np.where((numbers == 0) | (numbers == FILL), 0, seeds)
     return {(row, owner): set(seeds[owner * part : (owner + 1) * part].tolist()) for owner in range(ranks)}

@@ -14,13 +14,12 @@ from chances import repeated
 from conftest import KNARR
 from injecting import injector
 from lives import LIVES, Life, sample
-from lives_defects import DEFECTS, Defect, known
-from lives_trial import Lives, WrongError
+from lives_regressions import REGRESSIONS, Regression
+from lives_trial import Lives
 
 USUAL = 5
 """Faults for each process of a life."""
-BROKEN = {defect.shown_by[0] for defect in DEFECTS if not defect.calls}
-CASES = [(life, victim) for life in LIVES for victim in life.victims if life.name not in BROKEN]
+CASES = [(life, victim) for life in LIVES for victim in life.victims]
 
 
 @pytest.fixture(scope="module")
@@ -34,21 +33,18 @@ def lives(knarr, own_memory, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def name_of(value: object) -> str:
-    return value.name if isinstance(value, Life | Defect) else str(value)
+    return value.name if isinstance(value, Life) else str(value)
 
 
 @pytest.mark.parametrize(("life", "victim"), CASES, ids=name_of)
 def test_some_calls_fail(lives, life, victim, chance):
     calls = lives.calls(life, victim)
-    faults = [fault for fault in sample(life.victim(victim), calls, chance) if not known(life, fault)]
+    faults = sample(life.victim(victim), calls, chance)
     wrong = [lived for lived in (lives.live(life, fault) for fault in faults[: repeated(USUAL)]) if lived.wrong]
     assert not wrong, "\n".join(map(str, wrong))
 
 
-def unmended(defect: Defect) -> object:
-    return pytest.param(defect, marks=pytest.mark.xfail(strict=True, raises=WrongError, reason=defect.what))
-
-
-@pytest.mark.parametrize("defect", [unmended(one) for one in DEFECTS], ids=name_of)
-def test_defect(lives, defect):
-    defect.shown(lives).check()
+@pytest.mark.parametrize("regression", REGRESSIONS, ids=lambda regression: regression.what.replace(" ", "_"))
+def test_what_was_wrong_once(lives, regression: Regression):
+    lived = regression.lived(lives)
+    assert not lived.wrong, str(lived)

@@ -7,7 +7,7 @@
 
 `tests/e2e/lives.py` has the table of lives and says what is looked at afterwards. Said at the end, for each life and
 each process in it: how many calls it makes, how many faults were tried, how many of them were not reached, how many
-led to something wrong. Exit code 1 if anything was wrong that `tests/e2e/lives_defects.py` does not know.
+led to something wrong. Exit code 1 if anything was.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ sys.path.insert(0, str(REPOSITORY / "tests" / "e2e"))
 import namespaces
 from injecting import Injector, injector
 from lives import LIVES, Life, faults_of
-from lives_defects import known
 from lives_trial import Lives
 
 
@@ -44,7 +43,6 @@ class Found:
     """By kinds of calls."""
     missed: int = 0
     wrong: list[str] = field(default_factory=list)
-    known: int = 0
 
 
 def one(made: Injector, folder: Path, life: Life, name: str, share: float, seed: int) -> Found:
@@ -61,9 +59,6 @@ def one(made: Injector, folder: Path, life: Life, name: str, share: float, seed:
     for fault in faults_of(life.victim(name), calls):
         if chance.random() >= share:
             continue
-        if known(life, fault):
-            found.known += 1
-            continue
         lived = lives.live(life, fault)
         found.tried[fault.call.kind] += 1
         found.missed += not lived.failed
@@ -74,10 +69,10 @@ def one(made: Injector, folder: Path, life: Life, name: str, share: float, seed:
 
 
 def tell(found: list[Found]) -> None:
-    print(f"{'life':26} {'process':12} {'calls':>6} {'tried':>6} {'missed':>7} {'wrong':>6} {'known':>6}")
+    print(f"{'life':26} {'process':12} {'calls':>6} {'tried':>6} {'missed':>7} {'wrong':>6}")
     for row in found:
         tried = sum(row.tried.values())
-        print(f"{row.life:26} {row.victim:12} {row.calls:6} {tried:6} {row.missed:7} {len(row.wrong):6} {row.known:6}")
+        print(f"{row.life:26} {row.victim:12} {row.calls:6} {tried:6} {row.missed:7} {len(row.wrong):6}")
     kinds = sum((row.tried for row in found), Counter())
     print("tried: " + ", ".join(f"{kind} {count}" for kind, count in kinds.most_common()))
 

@@ -68,6 +68,10 @@ pub fn parse_puts(bytes: &[u8]) -> Result<Puts> {
 /// # Errors
 /// `Corrupt`.
 pub(crate) fn records(bytes: &[u8]) -> Result<(u64, Vec<Range<usize>>)> {
+    // Its writer was killed as it made it.
+    if bytes.len() < BEGIN && MAGIC.starts_with(bytes.get(..MAGIC.len()).unwrap_or(bytes)) {
+        return Ok((0, Vec::new()));
+    }
     let head = bytes.strip_prefix(&MAGIC).and_then(|behind| behind.split_first_chunk::<8>());
     let Some((first, mut rest)) = head else {
         return Err(Error::corrupt("not a log of puts, or one of another version"));

@@ -74,7 +74,7 @@ static void mark(int begins) {
 
 /* The number at a place of a row; `seed` is the number of the put, from 1. */
 static int number(int seed, int row, long column) {
-    return seed << 22 | (int)((row < 0 ? 0 : row * size * part) + column);
+    return (int)((unsigned)seed << 22 | (unsigned)((row < 0 ? 0 : row * size * part) + column));
 }
 
 static int *numbers_of(int seed, int row) {
@@ -89,7 +89,7 @@ static void say_what_came(int letter, int row, int owner, int code, const int *n
     char seeds[256] = "";
     int last = -2, length = 0;
     for (long n = 0; code == 0 && n < part && length < 200; n++) {
-        int seed = numbers[n] >> 22, is_right = number(seed, row, owner * part + n) == numbers[n];
+        int seed = (int)((unsigned)numbers[n] >> 22), is_right = number(seed, row, owner * part + n) == numbers[n];
         seed = numbers[n] == 0 || numbers[n] == -2147483647 ? 0 : is_right && seed > 0 ? seed : -1;
         if (seed != last)
             length += snprintf(seeds + length, sizeof seeds - (size_t)length, " %d", seed);

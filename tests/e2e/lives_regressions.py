@@ -1,0 +1,59 @@
+"""Calls whose failure once lost something, left something behind or never ended. Each is tried in every run."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from injecting import Fault
+from lives import LIVES
+from lives_trial import Lived, Lives
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A call that failed in a life, and what was wrong then."""
+
+    what: str
+    life: str
+    victim: str
+    call: str
+    about: str
+    """Pattern of what the call is about."""
+    before: int
+    """How many such calls come before it."""
+    action: str
+    """How it fails."""
+
+    def lived(self, lives: Lives) -> Lived:
+        # What hangs does so in less time, too.
+        life = replace(next(life for life in LIVES if life.name == self.life), longest_s=15)
+        calls = lives.calls(life, self.victim)
+        calls = [one for one in calls if one.name == self.call and re.search(self.about, one.about)]
+        return lives.live(life, Fault(life.victim(self.victim), calls[self.before], self.action))
+
+
+REGRESSIONS = [
+    Regression("a failed put discarded the file", "pnetcdf", "rank 0", "fallocate", "/values", 0, "EINTR"),
+    Regression("rank 0 waited for rank 1", "pnetcdf, two ranks", "rank 0", "read", "libknarr_mpi", 0, "EIO"),
+    Regression("rank 1 waited for rank 0", "pnetcdf, two ranks", "rank 0", "openat", "/header[.]nc", -1, "ENOSPC"),
+    Regression("a reader was not answered", "pnetcdf, read again", "launcher", "rename", "outcome[.]json", 0, "ENOSPC"),
+    Regression("older values stayed", "pnetcdf, created twice", "worker", "pread", "/header[.]nc", 0, "EIO"),
+    Regression("older values were read", "pnetcdf, changed again", "worker", "fdatasync", "TOP/work/", 1, "ENOSPC"),
+    Regression(
+        "draining twice lost some", "pnetcdf, stopped", "launcher", "unlinkat", "/dev/shm/.*/values", 0, "ENOMEM"
+    ),
+    Regression("a spool without puts stayed", "pnetcdf", "rank 0", "openat", "/values", 0, "kill"),
+    Regression("a log that was begun was damaged", "pnetcdf", "rank 0", "flock", "/log[.]", 0, "kill"),
+    Regression("half a spool stayed", "pnetcdf", "launcher", "mkdir", "/free", 0, "ENOSPC"),
+    Regression("half a spool stayed on a disk", "pnetcdf, spilled", "launcher", "mkdir", "/free", 0, "kill"),
+    Regression("an unread record was none", "pnetcdf", "launcher", "openat", "handed-over", 0, "EMFILE+"),
+    Regression("signals were not read", "pnetcdf", "launcher", "recvfrom", "socket", 3, "ENOMEM"),
+    Regression("the end was not heard of", "pnetcdf", "launcher", "sendto", "launcher.sock", 0, "ENOBUFS"),
+    Regression("a worker could not answer", "pnetcdf", "worker", "sendto", "socket", 2, "ENOBUFS"),
+    Regression("a complete file was refused", "pnetcdf", "worker", "fsync", "TOP/work$", 0, "EIO"),
+    Regression("a thread of the launcher was a panic", "pnetcdf", "launcher", "clone3", "new thread", 2, "EAGAIN"),
+    Regression("a thread of the worker was a panic", "pnetcdf", "worker", "clone3", "new thread", 2, "EAGAIN"),
+    Regression("spilled values stayed", "pnetcdf, spilled", "launcher", "unlink", "[.]knarr/knarr-spool", 0, "EBUSY"),
+    Regression("half a plan stayed", "pnetcdf", "launcher", "fsync", "knarr[.]json", 0, "kill"),
+]
