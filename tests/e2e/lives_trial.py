@@ -30,6 +30,7 @@ LIBRARYS = re.compile(
     r"(open|read|write|fsync|ftruncate|mmap) (TOP/work/hist_#\.(nc|h#)|/dev/shm/.*/(header|classic)\.nc)$"
 )
 """Calls of a rank that are those of its own library."""
+IS_NEWER = "a newer file has its name"
 REMOVING = {"unlink", "stat", "getdents", "open"}
 """Calls of whoever tidies up. What one that fails leaves there is removed by the next run."""
 MPI = {
@@ -247,8 +248,8 @@ class Trial:
 
     def judge(self, noted: Told) -> None:
         lived = self.lived
-        if self.life.ranks > 1 and any(call.about.startswith("TOP/work/hist_") for call in lived.failed):
-            # The library writes the file itself, and the other ranks wait in it.
+        if self.life.ranks > 1 and self.wrote_itself():
+            # The other ranks wait in the library.
             lived.wrong = [what for what in lived.wrong if not what.startswith("HANGS")]
         lived.wrong += noted.wrong() if self.is_ours() else []
         if "panicked" in lived.err:
@@ -273,8 +274,15 @@ class Trial:
         them. Nor does it notice a disk that is full."""
         if self.life.disk and "its values have no place in the spool" in self.lived.err:
             return False
+        if self.wrote_itself():
+            return False
         is_torn = self.fault is not None and self.fault.action == "torn"
         return not (self.fails_in_library() and (is_torn or not self.lived.codes))
+
+    def wrote_itself(self) -> bool:
+        """True if calls of a rank failed by which its library writes the file itself."""
+        failed = any(call.about.startswith("TOP/work/hist_") for call in self.lived.failed)
+        return failed and self.fails_in_library()
 
     def fails_in_library(self) -> bool:
         failed = any(LIBRARYS.match(f"{call.kind} {call.about}") for call in self.lived.failed)
@@ -319,6 +327,12 @@ class Trial:
         found = list(self.remains(noted))
         failed = self.fault.call.kind if self.fault and self.lived.failed else ""
         was_killed = self.fault is not None and self.fault.action == "kill"
+        is_lasting = self.fault is not None and self.fault.action.endswith("+")
+        if found and (was_killed or is_lasting) and IS_NEWER in self.lived.recovered:
+            # The program's library wrote it when nobody took it over any more, or no list of older versions could be
+            # written. What has the name is whole, and the user decides.
+            for path in (*spools(SHARED_MEMORY), *spools(self.place / ".knarr")):
+                shutil.rmtree(path)
         if found and (was_killed or failed in REMOVING):
             # The next run takes it over.
             writes = [self.lives.program(self.life.library), "9cfpxe", str(self.life.part)]

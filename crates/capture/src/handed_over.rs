@@ -200,6 +200,13 @@ impl HandedOver {
         }
     }
 
+    /// Removes the notes for all other nodes: nothing of the file is left there.
+    pub fn take_notes(&self) {
+        for note in (1..self.parts.len()).filter_map(|part| self.note_of(part)) {
+            let _ = fs::remove_file(note);
+        }
+    }
+
     /// Removes the note for this part. True if there was one.
     pub fn take_note(&self) -> bool {
         self.note_of(self.part).is_some_and(|note| fs::remove_file(note).is_ok())

@@ -59,9 +59,17 @@ fn enter(file: c_int, mode: Mode, real: &dyn Fn() -> c_int) -> c_int {
     code
 }
 
-export!("ncmpi_enddef", (file: c_int), real => enter(file, Mode::Collective, &real));
+/// Ends definitions.
+fn end_definitions(file: c_int, real: &dyn Fn() -> c_int) -> c_int {
+    enter(file, Mode::Collective, &|| {
+        let code = real();
+        files::with(file, |captured| captured.written_header(code)).unwrap_or(code)
+    })
+}
+
+export!("ncmpi_enddef", (file: c_int), real => end_definitions(file, &real));
 export!("ncmpi__enddef", (file: c_int, header: Offset, v_align: Offset, v_free: Offset, r_align: Offset),
-    real => enter(file, Mode::Collective, &real));
+    real => end_definitions(file, &real));
 export!("ncmpi_redef", (file: c_int), real => enter(file, Mode::Define, &real));
 export!("ncmpi_begin_indep_data", (file: c_int), real => enter(file, Mode::Independent, &real));
 

@@ -6,6 +6,8 @@ mod reading;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -24,6 +26,7 @@ use crate::codes::{
 use crate::incoming::Incoming;
 use crate::offered::publish;
 use crate::ranks::Ranks;
+use crate::real::real;
 use crate::requests::{Request, Requests, Wanted};
 use crate::values::{gather, held, in_file_type, settled};
 use crate::variables::{Variable, Variables, name};
@@ -176,6 +179,27 @@ impl Captured {
     /// Number of the unlimited dimension, or -1.
     pub(crate) fn unlimited(&mut self) -> c_int {
         self.variables().map_or(-1, |variables| variables.unlimited)
+    }
+
+    /// The code of a call that has written the header: MPI-IO is silent about a disk that is full, and without the header nothing
+    /// can be made of the values.
+    pub(crate) fn written_header(&self, code: c_int) -> c_int {
+        let is_writer = self.ranks.comm().rank() == 0 && matches!(self.values, Values::Own(_));
+        if code != NOERR || !is_writer {
+            return code;
+        }
+        let mut size = 0;
+        // SAFETY: a function of PnetCDF with an argument of its type.
+        let known = unsafe { real!(ncmpi_inq_header_size(c_int, *mut Offset))(self.id, &raw mut size) };
+        let is_whole = || {
+            let mut file = File::open(self.ranks.header(&self.directory))?;
+            let mut magic = [0; 3];
+            file.read_exact(&mut magic)?;
+            Ok::<_, io::Error>(
+                magic == *b"CDF" && i64::try_from(file.metadata()?.len()).is_ok_and(|length| length >= size),
+            )
+        };
+        if known != NOERR || is_whole().unwrap_or(false) { NOERR } else { EWRITE }
     }
 
     /// Definitions have ended, or begun again.

@@ -95,6 +95,7 @@ pub fn recover(
         if let Outcome::Packed(_) = outcome {
             made.insert(output);
             found.values().for_each(|part| handed.remove(part));
+            handed.take_notes();
             spools.extend(found.values().chain([&directory]).filter_map(|part| Some(part.parent()?.to_owned())));
         }
         let note = match (&outcome, &handed.failure) {
