@@ -16,7 +16,16 @@ LONGEST_S = 30
 """No run takes so long: what is waited for at most is 5 s, a few times."""
 TOP = "knarr-life"
 """Part of the names of all directories in which lives are led."""
-PLACES = (f"/{TOP}-", "/dev/shm/knarr-", "libknarr", "launcher.sock", "new ", "socket", "/proc/self/exe")
+PLACES = (
+    f"/{TOP}-",
+    "/dev/shm/knarr-",
+    "/dev/shm/.knarr-",
+    "libknarr",
+    "launcher.sock",
+    "new ",
+    "socket",
+    "/proc/self/exe",
+)
 """Texts in what those calls are about that are Knarr's."""
 BUCKET = "s3://bucket"
 """In rules: the bucket of the life."""

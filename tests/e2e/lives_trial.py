@@ -350,7 +350,7 @@ class Trial:
         return found
 
     def remains(self, noted: Told) -> Iterator[str]:
-        for path in SHARED_MEMORY.glob("knarr-*"):
+        for path in (*SHARED_MEMORY.glob("knarr-*"), *SHARED_MEMORY.glob(".knarr-*")):
             yield f"{path}: {', '.join(sorted(str(below.relative_to(path)) for below in path.rglob('*')))}"
         for folder in ("tmp/knarr-*", "tmp/r/knarr-*", ".knarr/*", "*/.knarr/*"):
             yield from (str(path.relative_to(self.top)) for path in self.top.glob(folder))
