@@ -1,4 +1,4 @@
-"""Random choices of tests, other ones in each run from a seed that is printed, and how often they repeat what they do.
+"""Random choices of tests, others for each commit from a seed that is printed, and how often they repeat what they do.
 
 `KNARR_SEED=N` makes a run choose as another one did, `KNARR_TIMES=N` has tests kill N times what they kill 30 times of
 themselves, and so on.
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -17,8 +19,12 @@ SEED, TIMES = "KNARR_SEED", "KNARR_TIMES"
 
 
 def choose_seed() -> None:
-    """In the process that gives out the tests: those that run them inherit the seed."""
-    os.environ.setdefault(SEED, str(time.time_ns() // 1000 % 10**9))
+    """In the process that gives out the tests: those that run them inherit the seed. Whoever tests the same commit
+    chooses the same."""
+    head = ["git", "-C", Path(__file__).parent, "rev-parse", "HEAD"]
+    commit = subprocess.run(head, capture_output=True, text=True, check=False)
+    seed = int(commit.stdout, 16) if commit.returncode == 0 else time.time_ns() // 1000
+    os.environ.setdefault(SEED, str(seed % 10**9))
 
 
 def repeated(usual: int) -> int:

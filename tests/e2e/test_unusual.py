@@ -68,6 +68,14 @@ def test_the_library_of_a_plugin(tmp_path):
         assert list(file["T"][:]) == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("mask", ["077", "002"])
+def test_permissions_are_those_that_the_program_gives(tmp_path, unusual, mask):
+    command = [*MPIRUN, 1, "sh", "-c", f'umask {mask}; exec "$@"', "sh", unusual, "hist.nc", "count"]
+    done = knarr_run(tmp_path, *command)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "hist.nc").stat().st_mode & 0o777 == 0o666 & ~int(mask, 8)
+
+
 def test_a_count_that_does_not_matter(tmp_path, unusual):
     """NC_COUNT_IGNORE, which PnetCDF takes since 1.12."""
     done = knarr_run(tmp_path, *MPIRUN, 1, unusual, "hist.nc", "count")

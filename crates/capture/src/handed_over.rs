@@ -99,6 +99,9 @@ pub struct HandedOver {
     pub replaced: Option<FileIdentity>,
     /// What had the name of what is made of it, if that is another one.
     pub output_replaced: Option<FileIdentity>,
+    /// Permissions that the program denies new files; `None` if the system does not say.
+    #[serde(default)]
+    pub umask: Option<u32>,
     /// Bytes of the records in all logs; `None` if the file was not closed, and nobody knows.
     pub logged: Option<u64>,
     /// Why the program was told that the file could not be handed over. What was put without an error is there.
@@ -154,6 +157,7 @@ impl HandedOver {
             is_new: false,
             replaced: None,
             output_replaced: None,
+            umask: None,
             logged: None,
             failure: None,
             is_older: false,

@@ -2,6 +2,7 @@
 
 use std::ffi::{CString, c_char, c_int};
 use std::fs::DirBuilder;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -283,9 +284,14 @@ fn may_write(directory: &Path) -> bool {
 
 pub(crate) fn make_directory(spool: &Path) -> Result<String> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let name = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-    let made = DirBuilder::new().mode(0o700).create(spool.join(&name));
-    made.map(|()| name).map_err(|error| Error::write(spool, &error))
+    loop {
+        let name = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        match DirBuilder::new().mode(0o700).create(spool.join(&name)) {
+            // Another container has a process of this number, or this one was another program before.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made.map(|()| name).map_err(|error| Error::write(spool, &error)),
+        }
+    }
 }
 
 /// Removes what was handed over of a file that nothing will be made of.

@@ -13,13 +13,13 @@ const PLACED: &str = "placed";
 const OLDER: &str = "older";
 
 impl HandedOver {
-    /// Writes it into the directory of a file that the program begins now: what has the names at this moment may be replaced.
-    /// Returns it with that.
+    /// Writes it into the directory of a file that the program begins now: what has the names at this moment may be replaced, and
+    /// what is made has the permissions that the program would give it. Returns it with that.
     ///
     /// # Errors
     /// `Write`.
     pub fn begin_anew(self, directory: &Path, generation: u64) -> Result<Self> {
-        let mut begun = Self { generation, ..self }.with_replaced();
+        let mut begun = Self { generation, umask: umask(), ..self }.with_replaced();
         loop {
             begun.begin(directory)?;
             // An older version that got its name meanwhile may not have found this one yet.
@@ -88,4 +88,11 @@ impl HandedOver {
         let all = all.filter_map(|(directory, handed)| Some((directory, handed.ok()?)));
         all.filter(|(_, handed)| handed.target == target && handed.session == 0 && is_one(handed)).collect()
     }
+}
+
+/// Permissions that this process denies new files. To ask with `umask` would change it for a moment, for all threads.
+fn umask() -> Option<u32> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"))?;
+    u32::from_str_radix(mask.trim(), 8).ok()
 }

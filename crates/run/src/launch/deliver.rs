@@ -24,6 +24,8 @@ use knarr_formats::{Clocks, Inputs, open_handed_over, open_hdf5_unlocked};
 use knarr_handover::{Account, AheadChunks, Far, Gathered, Held, read_puts};
 use knarr_link::{Link, link_to};
 use knarr_routes::compress::{OutputFormat, RepackOptions, Repacked, write_source};
+use rustix::fs::Mode;
+use rustix::process::umask;
 use serde::{Deserialize, Serialize};
 
 use super::outcome::Outcome;
@@ -50,6 +52,7 @@ impl Task for Deliver {
 
     fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<(Repacked, bool)> {
         let Self { directory, handed, found, earlier, command, when } = self;
+        let _mask = handed.umask.map(Mask::of_program);
         let source = source_of(&directory, &handed, &found, engine)?;
         let is_hdf5 = Datasets::read(&directory)?.is_some();
         let HandedOver { target, rule, ranks, is_new, .. } = &handed;
@@ -88,6 +91,21 @@ impl Task for Deliver {
             written => written.map(|made| (made, false)),
         };
         made.inspect(|_| handed.note_made())
+    }
+}
+
+/// Has this process deny new files the permissions that the program denies them, until it is dropped.
+struct Mask(Mode);
+
+impl Mask {
+    fn of_program(mask: u32) -> Self {
+        Self(umask(Mode::from_bits_truncate(mask)))
+    }
+}
+
+impl Drop for Mask {
+    fn drop(&mut self) {
+        umask(self.0);
     }
 }
 

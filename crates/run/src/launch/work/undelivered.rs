@@ -28,7 +28,8 @@ impl Work<'_> {
         self.begun.spool.iter().map(Spool::path).chain(drained).map(Path::to_owned).collect()
     }
 
-    /// Keeps what was not delivered, which was tried for so long. While a bucket takes nothing the program goes on: its values are not to fill the memory.
+    /// Keeps what was not delivered, which was tried for so long. While a bucket takes nothing the program goes on: its values are
+    /// not to fill the memory.
     pub(super) fn keep(&mut self, directory: &Path, error: &Error, took: Duration) {
         let Some(handed) = HandedOver::left_in(directory).filter(is_for_bucket) else { return };
         if may_pass(error) && took > NO_ANSWER {
