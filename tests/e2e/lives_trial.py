@@ -27,7 +27,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 NOBODYS = ("not=/told-", "not=/ompi.", "not=sem.")
 """Places of calls that are not Knarr's: what the program notes, and what MPI has."""
 LIBRARYS = re.compile(
-    r"(open|read|write|fsync|ftruncate|mmap) (TOP/work/hist_#\.(nc|h#)|/dev/shm/.*/(header|classic)\.nc)$"
+    r"(open|read|write|fsync|ftruncate|mmap) "
+    r"(TOP/work/hist_#\.(nc|h#)|/dev/shm/.*/(header|classic)\.nc|TOP/\.knarr/header\S*)$"
 )
 """Calls of a rank that are those of its own library."""
 IS_NEWER = "a newer file has its name"
@@ -267,7 +268,7 @@ class Trial:
             lived.wrong += wrong_transfer(noted, reader, lived.code, is_there=not wrong)
         if not self.life.reads or "keep" in self.life.rule:
             lived.wrong += wrong
-        lived.wrong += [f"LEFT: {what}" for what in self.left(noted)]
+        lived.wrong += [f"LEFT: {what}" for what in self.left(noted)] if self.is_ours() else []
 
     def is_ours(self) -> bool:
         """False if a call of the program's own library failed, and it did not say so: MPI-IO does not look at all of
@@ -333,7 +334,9 @@ class Trial:
             # written. What has the name is whole, and the user decides.
             for path in (*spools(SHARED_MEMORY), *spools(self.place / ".knarr")):
                 shutil.rmtree(path)
-        if found and (was_killed or failed in REMOVING):
+        # MPI ends the other launchers when one of them fails.
+        was_ended = bool(self.life.nodes) and self.lived.code != 0
+        if found and (was_killed or was_ended or failed in REMOVING):
             # The next run takes it over.
             writes = [self.lives.program(self.life.library), "9cfpxe", str(self.life.part)]
             # What lies beside files goes when the next one is written there.

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use knarr_array::error::{Error, Result};
+use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::region::{Region, Regions};
 use knarr_capture::Published;
 use knarr_capture::config::{FileRule, Publish};
@@ -183,7 +183,7 @@ impl Captured {
 
     /// The code of a call that has written the header: MPI-IO is silent about a disk that is full, and without the header nothing
     /// can be made of the values.
-    pub(crate) fn written_header(&self, code: c_int) -> c_int {
+    pub(crate) fn written_header(&mut self, code: c_int) -> c_int {
         let is_writer = self.ranks.comm().rank() == 0 && matches!(self.values, Values::Own(_));
         if code != NOERR || !is_writer {
             return code;
@@ -199,7 +199,12 @@ impl Captured {
                 magic == *b"CDF" && i64::try_from(file.metadata()?.len()).is_ok_and(|length| length >= size),
             )
         };
-        if known != NOERR || is_whole().unwrap_or(false) { NOERR } else { EWRITE }
+        if known != NOERR || is_whole().unwrap_or(false) {
+            return NOERR;
+        }
+        let error = Error::new(ErrorKind::Write, "the program's library does not write its header");
+        self.failed.get_or_insert(error);
+        EWRITE
     }
 
     /// Definitions have ended, or begun again.
