@@ -268,7 +268,7 @@ class Trial:
             lived.wrong += wrong_transfer(noted, reader, lived.code, is_there=not wrong)
         if not self.life.reads or "keep" in self.life.rule:
             lived.wrong += wrong
-        lived.wrong += [f"LEFT: {what}" for what in self.left(noted)] if self.is_ours() else []
+        lived.wrong += [f"LEFT: {what}" for what in self.left(noted)] if not self.fails_in_library() else []
 
     def is_ours(self) -> bool:
         """False if a call of the program's own library failed, and it did not say so: MPI-IO does not look at all of

@@ -1,6 +1,7 @@
 //! Documents by which processes of a run tell each other something in a directory: JSON.
 
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use knarr_array::error::{Error, Result};
 
-/// How often a document is tried to be written.
+/// How often a document is tried to be written, or read.
 const TRIES: usize = 3;
 /// Where a document is written for which room was set aside.
 const RESERVED: &str = "reserved";
@@ -57,12 +58,14 @@ pub(crate) fn reserve(directory: &Path, bytes: usize) -> Result<()> {
 /// `Read`, `Corrupt`.
 pub(crate) fn get<T: for<'de> Deserialize<'de>>(directory: &Path, name: &str) -> Result<Option<T>> {
     let path = directory.join(name);
-    match fs::read(&path) {
+    let is_read =
+        |read: &io::Result<Vec<u8>>| !read.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::NotFound);
+    match (1..TRIES).map(|_| fs::read(&path)).find(is_read).unwrap_or_else(|| fs::read(&path)) {
         Ok(text) => {
             let read = serde_json::from_slice(&text);
             read.map(Some).map_err(|error| Error::corrupt(error.to_string()).at(path.display().to_string()))
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::read(&path, &error)),
     }
 }

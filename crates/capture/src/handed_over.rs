@@ -20,7 +20,7 @@ use crate::config::{FileRule, Keep, Route};
 use crate::document::{get, put, put_reserved, reserve};
 use crate::message::path_bytes;
 use crate::parts::NodePart;
-use knarr_array::error::{Error, Result};
+use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_flow::output::FileIdentity;
 
 /// How far a component is with a file that is transferred to it.
@@ -308,6 +308,15 @@ impl HandedOver {
     /// That of a directory, whatever became of it; `None` if it cannot be read.
     pub fn left_in(directory: &Path) -> Option<Self> {
         Self::RECORDS.iter().find_map(|name| get(directory, name).ok().flatten())
+    }
+
+    /// That of the directory of a file that the program has open.
+    ///
+    /// # Errors
+    /// `Read`, `Corrupt`.
+    pub fn begun(directory: &Path) -> Result<Self> {
+        let found = get(directory, Self::OPEN)?;
+        found.ok_or_else(|| Error::new(ErrorKind::Read, "its record is gone").at(directory.display().to_string()))
     }
 
     /// Has what was closed and set aside delivered once more.

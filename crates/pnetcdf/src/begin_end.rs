@@ -348,7 +348,7 @@ pub unsafe fn await_named(path: *const c_char) -> bool {
 }
 
 /// What a rank says of a file that it has closed.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Closed {
     /// 0, or the code with which the library does not close the header.
     pub code: c_int,
@@ -426,10 +426,21 @@ pub(crate) fn end(id: c_int, aborts: bool) -> Option<c_int> {
 pub fn finish(file: &Ending<'_>, mine: &Closed) -> Result<()> {
     let comm = file.ranks.comm();
     let is_first = file.ranks.is_first();
-    let handed = gather(file, mine).inspect_err(|_| keep(file, is_first))?;
+    let (begun, unread) = match if is_first { HandedOver::begun(file.directory) } else { Ok(unknown(file)) } {
+        Ok(begun) => (begun, None),
+        Err(error) => (unknown(file), Some(error)),
+    };
+    let is_read = unread.is_none();
+    let mine = Closed { failed: mine.failed.clone().or(unread), ..mine.clone() };
+    let handed = gather(file, &mine, begun).inspect_err(|_| keep(file, is_first))?;
     if let Some(error) = handed.failure.clone() {
         if handed.may_be_kept() {
-            let kept = if is_first { handed.keep(file.directory) } else { Ok(()) };
+            let kept = match is_first {
+                // What it says stays as it is.
+                true if !is_read => HandedOver::set_aside(file.directory),
+                true => handed.keep(file.directory),
+                false => Ok(()),
+            };
             if agree(comm, kept).is_err() {
                 keep(file, is_first);
             } else if is_first {
@@ -461,8 +472,13 @@ fn keep(file: &Ending<'_>, is_first: bool) {
     }
 }
 
-/// What the ranks say of a file that all have closed. Collective.
-fn gather(file: &Ending<'_>, mine: &Closed) -> Result<HandedOver> {
+/// What is known of a file without its record.
+fn unknown(file: &Ending<'_>) -> HandedOver {
+    HandedOver::new(file.target.to_owned(), file.rule.clone(), file.ranks.comm().size())
+}
+
+/// What the ranks say of a file that all have closed, beside what was said when it was begun. Collective.
+fn gather(file: &Ending<'_>, mine: &Closed, begun: HandedOver) -> Result<HandedOver> {
     let comm = file.ranks.comm();
     let all = all_gather(comm, &written(mine)?)?;
     let all = all.iter().map(|bytes| read::<Closed>(bytes)).collect::<Result<Vec<_>>>()?;
@@ -472,8 +488,6 @@ fn gather(file: &Ending<'_>, mine: &Closed) -> Result<HandedOver> {
         Error::new(ErrorKind::Write, format!("the program's library does not close its header: code {code}"))
     };
     let code = all.iter().map(|closed| closed.code).find(|&code| code != NOERR);
-    let begun = HandedOver::left_in(file.directory);
-    let begun = begun.unwrap_or_else(|| HandedOver::new(file.target.to_owned(), file.rule.clone(), comm.size()));
     Ok(file.ranks.note(HandedOver {
         session: file.session,
         filled: mine.filled.clone(),

@@ -154,7 +154,7 @@ fn source_of(
     })
 }
 
-/// True if nothing was put into a file that the program has not closed.
+/// True if nothing was put into a file that the program has not closed, or whose header is not whole.
 pub(super) fn holds_nothing(directory: &Path, open: &HandedOver) -> bool {
     let ranks: Vec<usize> = open.own_part().map_or_else(|| (0..open.ranks).collect(), |part| part.ranks.clone());
     let is_empty = |rank: &usize| match read_puts(&directory.join(HandedOver::log(*rank))) {
@@ -162,7 +162,14 @@ pub(super) fn holds_nothing(directory: &Path, open: &HandedOver) -> bool {
         // It is made before the program can put anything.
         Err(error) => error.kind() == ErrorKind::NotFound,
     };
-    open.ranks > 0 && open.logged.is_none() && ranks.iter().all(is_empty)
+    let may_hold_nothing = open.logged.is_none() || open.parts.is_empty() && !has_header(directory);
+    open.ranks > 0 && may_hold_nothing && ranks.iter().all(is_empty)
+}
+
+/// False if the program was told that its library cannot write the header.
+fn has_header(directory: &Path) -> bool {
+    let is_whole = |bytes: &[u8]| bytes.starts_with(b"\x89HDF") || classic::parse_header(bytes).is_ok();
+    std::fs::read(directory.join(HandedOver::HEADER)).map_or(true, |bytes| is_whole(&bytes))
 }
 
 /// Writes what a file or a session holds in another format, for a program whose library does not read that.
