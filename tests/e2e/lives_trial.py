@@ -28,7 +28,7 @@ NOBODYS = ("not=/told-", "not=/ompi.", "not=sem.")
 """Places of calls that are not Knarr's: what the program notes, and what MPI has."""
 LIBRARYS = re.compile(
     r"(open|read|write|fsync|ftruncate|mmap) "
-    r"(TOP/work/hist_#\.(nc|h#)|/dev/shm/.*/(header|classic)\.nc|TOP/\.knarr/header\S*)$"
+    r"(TOP/work/hist_#\.(nc|h#)|/dev/shm/.*/(header|classic)\.nc|TOP/\.knarr/(header|shown)\S*)$"
 )
 """Calls of a rank that are those of its own library."""
 IS_NEWER = "a newer file has its name"
@@ -281,8 +281,9 @@ class Trial:
         return not (self.fails_in_library() and (is_torn or not self.lived.codes))
 
     def wrote_itself(self) -> bool:
-        """True if calls of a rank failed by which its library writes the file itself."""
-        failed = any(call.about.startswith("TOP/work/hist_") for call in self.lived.failed)
+        """True if calls of a rank failed by which its library writes the file itself, or reads it."""
+        places = ("TOP/work/hist_", "TOP/.knarr/shown-")
+        failed = any(call.about.startswith(places) for call in self.lived.failed)
         return failed and self.fails_in_library()
 
     def fails_in_library(self) -> bool:
