@@ -6,7 +6,6 @@ what was wrong once.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -91,16 +90,6 @@ class Life:
 def faults_of(victim: Victim, calls: Sequence[Call]) -> list[Fault]:
     """All ways in which one of these calls fails."""
     return [Fault(victim, call, action) for call in calls for action in call.actions()]
-
-
-def sample(victim: Victim, calls: Sequence[Call], chance: random.Random) -> list[Fault]:
-    """A call about each thing, in some order, each failing in some way."""
-    groups: dict[tuple[str, str], list[Call]] = {}
-    for call in calls:
-        groups.setdefault((call.name, call.about), []).append(call)
-    chosen = [chance.choice(group) for group in groups.values()]
-    chance.shuffle(chosen)
-    return [Fault(victim, call, chance.choice(call.actions())) for call in chosen]
 
 
 TWO_RANKS = ("rank 0", "rank 1", "launcher", "worker")

@@ -1,7 +1,7 @@
 """The life of files that are handed over, with each call failing once: `lives.py` has the table of lives.
 
-Here a few calls of each process of each life fail, other ones in each run. `tests/suites/faults.py` has all of them
-fail, in every way.
+Here each life is led without a fault, and with those that once were wrong. `tests/suites/faults.py` has all calls fail,
+in every way: `make soak` runs it.
 """
 
 from __future__ import annotations
@@ -10,16 +10,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from chances import repeated
 from conftest import KNARR
 from injecting import injector
-from lives import LIVES, Life, sample
+from lives import LIVES, Life
 from lives_regressions import REGRESSIONS, Regression
 from lives_trial import Lives
-
-USUAL = 5
-"""Faults for each process of a life."""
-CASES = [(life, victim) for life in LIVES for victim in life.victims]
 
 
 @pytest.fixture(scope="module")
@@ -32,16 +27,10 @@ def lives(knarr, own_memory, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     lives.stop()
 
 
-def name_of(value: object) -> str:
-    return value.name if isinstance(value, Life) else str(value)
-
-
-@pytest.mark.parametrize(("life", "victim"), CASES, ids=name_of)
-def test_some_calls_fail(lives, life, victim, chance):
-    calls = lives.calls(life, victim)
-    faults = sample(life.victim(victim), calls, chance)
-    wrong = [lived for lived in (lives.live(life, fault) for fault in faults[: repeated(USUAL)]) if lived.wrong]
-    assert not wrong, "\n".join(map(str, wrong))
+@pytest.mark.parametrize("life", LIVES, ids=lambda life: life.name.replace(" ", "_"))
+def test_a_life_without_a_fault(lives, life: Life):
+    lived = lives.live(life)
+    assert not lived.wrong, str(lived)
 
 
 @pytest.mark.parametrize("regression", REGRESSIONS, ids=lambda regression: regression.what.replace(" ", "_"))

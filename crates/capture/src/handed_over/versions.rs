@@ -72,21 +72,23 @@ impl HandedOver {
 
     /// True if a version of the file `target` could not be made, so what has its name, if anything has, is older.
     pub fn is_missing(spool: &Path, target: &Path) -> bool {
-        let set_aside = Self::versions(spool, target, &[Self::SET_ASIDE], |handed| !handed.is_older);
+        let is_newest = |handed: &Self| handed.session == 0 && !handed.is_older;
+        let set_aside = Self::versions(spool, target, &[Self::SET_ASIDE], is_newest);
         set_aside.iter().any(|(directory, handed)| handed.placed(directory).is_none())
     }
 
-    /// The directories of versions of the file `target` that could not be made and are older than `generation`.
+    /// The directories of versions of the file `target`, but for sessions, that could not be made and are older than `generation`.
     pub fn superseded(spool: &Path, target: &Path, generation: u64) -> Vec<PathBuf> {
-        let older = Self::versions(spool, target, &[Self::SET_ASIDE], |handed| handed.generation < generation);
+        let is_older = |handed: &Self| handed.session == 0 && handed.generation < generation;
+        let older = Self::versions(spool, target, &[Self::SET_ASIDE], is_older);
         older.into_iter().map(|(directory, _)| directory).collect()
     }
 
-    /// Versions of the file `target`, but not those that are transferred.
+    /// Versions of the file `target`: files, and sessions of which files may be made.
     fn versions(spool: &Path, target: &Path, records: &[&str], is_one: impl Fn(&Self) -> bool) -> Vec<(PathBuf, Self)> {
         let all = Self::all(spool, records).into_iter();
         let all = all.filter_map(|(directory, handed)| Some((directory, handed.ok()?)));
-        all.filter(|(_, handed)| handed.target == target && handed.session == 0 && is_one(handed)).collect()
+        all.filter(|(_, handed)| handed.target == target && is_one(handed)).collect()
     }
 }
 
