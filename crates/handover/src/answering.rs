@@ -207,7 +207,7 @@ mod tests {
                 Ok(self.0.clone())
             }
         }
-        for bytes in [vec![], vec![0; 23], vec![0; 24], vec![0xFF; 24], vec![7; 100]] {
+        for bytes in [vec![], vec![0; 23], vec![0; 25], vec![0xFF; 24], vec![7; 100]] {
             let link = MemoryLink::new("b", Arc::new(Same(bytes.clone())), Arc::default());
             let far = Far { link: Arc::new(link), file: "f".to_owned(), rank: 0, pace: None, bounded: None };
             assert!(Gathered::of(u64::MAX, [Held::There(far)]).is_err(), "{bytes:?}");
