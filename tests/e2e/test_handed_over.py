@@ -201,7 +201,7 @@ def test_a_message_that_is_lost_holds_nobody_up(run, start, told, short):
 
 
 @pytest.mark.node
-@pytest.mark.xfail(reason="nodes do not tell each other of names yet", strict=False)
+@pytest.mark.xfail(reason="nodes do not tell each other of names yet", strict=True)
 def test_a_file_that_another_node_has_just_closed_is_waited_for(job, elsewhere):
     """Rank 0 writes it alone; rank 1, on another node, opens it behind a barrier."""
     process = job.start(elsewhere, "hist.nc", "open", 1 << 22, nodes="ab", config=RULE)
@@ -210,7 +210,6 @@ def test_a_file_that_another_node_has_just_closed_is_waited_for(job, elsewhere):
 
 
 @pytest.mark.node
-@pytest.mark.xfail(reason="nodes do not tell each other of names yet", strict=False)
 def test_the_file_of_another_node_does_not_replace_a_newer_one(job, elsewhere):
     """Rank 0 writes one that takes long to be made; rank 1, on another node, creates it anew behind a barrier."""
     process = job.start(elsewhere, "hist.nc", "create", 1 << 23, nodes="ab", config=RULE)

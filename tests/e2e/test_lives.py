@@ -1,7 +1,6 @@
-"""The life of files that are handed over, with each call failing once: `lives.py` has the table of lives.
+"""The life of files that are handed over, without a fault and with those that once were mishandled.
 
-Here each life is led without a fault, and with those that once were wrong. `tests/suites/faults.py` has all calls fail,
-in every way: `make soak` runs it.
+`lives.py` has the table of lives. `tests/suites/faults.py` has all calls fail, in every way: `make soak` runs it.
 """
 
 from __future__ import annotations

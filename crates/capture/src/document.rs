@@ -58,9 +58,11 @@ pub(crate) fn reserve(directory: &Path, bytes: usize) -> Result<()> {
 /// `Read`, `Corrupt`.
 pub(crate) fn get<T: for<'de> Deserialize<'de>>(directory: &Path, name: &str) -> Result<Option<T>> {
     let path = directory.join(name);
-    let is_read =
-        |read: &io::Result<Vec<u8>>| !read.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::NotFound);
-    match (1..TRIES).map(|_| fs::read(&path)).find(is_read).unwrap_or_else(|| fs::read(&path)) {
+    let is_settled = |read: &io::Result<Vec<u8>>| match read {
+        Ok(_) => true,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    };
+    match (1..TRIES).map(|_| fs::read(&path)).find(is_settled).unwrap_or_else(|| fs::read(&path)) {
         Ok(text) => {
             let read = serde_json::from_slice(&text);
             read.map(Some).map_err(|error| Error::corrupt(error.to_string()).at(path.display().to_string()))

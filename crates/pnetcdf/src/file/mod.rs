@@ -202,7 +202,8 @@ impl Captured {
         if known != NOERR || is_whole().unwrap_or(false) {
             return NOERR;
         }
-        let error = Error::new(ErrorKind::Write, "the program's library does not write its header");
+        let error = Error::new(ErrorKind::Write, "the program's library does not write its header")
+            .hint("free memory in /dev/shm, or space beside knarr.toml");
         self.failed.get_or_insert(error);
         EWRITE
     }
