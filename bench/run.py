@@ -61,6 +61,7 @@ import green_plots
 import lossy
 import many
 import model
+import names
 import object_store
 import open_file
 import output_page
@@ -357,6 +358,13 @@ def run_overhead(_options: argparse.Namespace, facts: dict[str, object]) -> None
     save("overhead", rows, facts)
 
 
+def run_names(_options: argparse.Namespace, facts: dict[str, object]) -> None:
+    rows = names.measure_names()
+    print(header(facts))
+    print(names.table(rows))
+    save("names", rows, facts)
+
+
 def run_memory(options: argparse.Namespace, facts: dict[str, object]) -> None:
     limit = int(options.max_mem.rstrip("M")) * 1_000_000
     write_inputs(large=10 * limit)
@@ -496,6 +504,8 @@ def main() -> None:
     under.set_defaults(run=run_write)
     idle = kinds.add_parser("overhead", help="knarr run for a program with no file that matches")
     idle.set_defaults(run=run_overhead)
+    named = kinds.add_parser("names", help="knarr run for a call that takes the name of a file")
+    named.set_defaults(run=run_names)
     alike = kinds.add_parser("auto", help="checkpoint sets: auto against the best of the fixed schemes")
     alike.add_argument(
         "--cases", help="names of cases in bench/inputs/checkpoint; all, and the result kept, by default"
@@ -508,7 +518,7 @@ def main() -> None:
     nine.add_argument("--max-mem", default="96M", help="memory of the packer of a group ten times that large")
     nine.set_defaults(run=run_checkpoint)
     options = parser.parse_args()
-    if options.run not in (run_auto, run_checkpoint, run_library, run_write, run_overhead, run_scale):
+    if options.run not in (run_auto, run_checkpoint, run_library, run_write, run_overhead, run_names, run_scale):
         write_inputs()
     options.run(options, {"machine": machine(), "versions": versions()})
 

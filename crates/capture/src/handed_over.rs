@@ -123,6 +123,8 @@ impl HandedOver {
     const OPEN: &'static str = "open.json";
     /// Its name when delivery has failed, and nobody waits for the file any more.
     const SET_ASIDE: &'static str = "set-aside.json";
+    /// Its name when the program does not want the file any more. Nothing is made of it.
+    pub const GIVEN_UP: &'static str = "given-up.json";
     /// Names of files that make a directory one in which something is handed over.
     pub const RECORDS: [&'static str; 3] = [Self::NAME, Self::SET_ASIDE, Self::OPEN];
     /// Name of the header: a classic netCDF file without values, or an HDF5 file whose datasets have none if there are
@@ -308,6 +310,11 @@ impl HandedOver {
     /// That of a directory, whatever became of it; `None` if it cannot be read.
     pub fn left_in(directory: &Path) -> Option<Self> {
         Self::RECORDS.iter().find_map(|name| get(directory, name).ok().flatten())
+    }
+
+    /// That of a directory of which the program wants no file any more; `None` if it wants one.
+    pub fn given_up(directory: &Path) -> Option<Self> {
+        get(directory, Self::GIVEN_UP).ok().flatten()
     }
 
     /// That of the directory of a file that the program has open.

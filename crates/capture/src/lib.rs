@@ -15,6 +15,7 @@ mod handed_over;
 pub mod meeting;
 mod message;
 mod parts;
+mod pending;
 pub mod program;
 mod shown;
 mod snapshot;
@@ -24,6 +25,7 @@ pub use creation::{Change, Prescription};
 pub use handed_over::{Datasets, HandedOver, Published, Reading};
 pub use message::{Event, Given, Message, Writers};
 pub use parts::NodePart;
+pub use pending::place_of;
 pub use shown::{Form, Shown};
 pub use snapshot::{Part, Snapshot, SpoolPlace, account_of, free_of};
 
@@ -40,6 +42,8 @@ pub const SNAPSHOT: &str = "snapshot.json";
 pub const SOCKET: &str = "launcher.sock";
 /// The file in the spool that the launcher holds locked as long as it lives.
 pub const ALIVE: &str = "launcher";
+/// The page of names that are pending, in the directory of the run.
+pub const NAMES: &str = "names";
 /// The file in the spool by which all processes of the node count the memory that values take.
 pub const ACCOUNT: &str = "account";
 /// The file whose lock keeps opening and publishing apart.

@@ -15,9 +15,10 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::config::{FileRule, Output, Wait};
 use knarr_capture::meeting::Offers;
 use knarr_capture::program::run;
-use knarr_capture::{Event, HandedOver, Part, SpoolPlace, Writers, account_of};
+use knarr_capture::{Event, HandedOver, Part, SpoolPlace, Writers, account_of, place_of};
 use knarr_handover::{PutLog, Room};
 use knarr_mapped::map_file;
+use knarr_names::here;
 use serde::{Deserialize, Serialize};
 
 use crate::apart::{Apart, Headers, Homes};
@@ -455,7 +456,7 @@ pub fn finish(file: &Ending<'_>, mine: &Closed) -> Result<()> {
         }
         return Err(error);
     }
-    let saved = if is_first { handed.save(file.directory) } else { Ok(()) };
+    let saved = if is_first { save(&handed, file.directory) } else { Ok(()) };
     agree(comm, saved).inspect_err(|_| keep(file, is_first))?;
     if is_first {
         tell(Event::HandedOver { directory: file.directory.to_owned() });
@@ -513,6 +514,21 @@ pub(crate) fn await_place(comm: &dyn Comm, (target, rule, directory): (&Path, &F
     let is_left = comm.rank() == 0 && HandedOver::left_in(directory).is_some();
     let what = "it was not delivered; its values are kept";
     agree(comm, if is_left { Err(Error::new(ErrorKind::Write, what)) } else { Ok(()) })
+}
+
+/// Notes that a file is handed over. Before, its name is: who looks for the file from now on waits for it.
+///
+/// # Errors
+/// `Write`.
+pub(crate) fn save(handed: &HandedOver, directory: &Path) -> Result<()> {
+    // A session is for other components: the launcher says when a file is to be made of it.
+    let names = here().filter(|_| handed.session == 0);
+    names.map(|names| handed.enter(names, directory));
+    handed.save(directory).inspect_err(|_| {
+        if let Some((names, place)) = names.zip(place_of(directory)) {
+            names.withdraw(place);
+        }
+    })
 }
 
 pub(crate) fn tell(event: Event) {

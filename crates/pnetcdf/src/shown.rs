@@ -13,7 +13,7 @@ use knarr_capture::{Event, Form, HandedOver, Shown, account_of};
 use serde::{Deserialize, Serialize};
 
 use crate::apart::Homes;
-use crate::begin_end::{await_place, forget, make_directory, tell};
+use crate::begin_end::{await_place, forget, make_directory, save, tell};
 use crate::codes::{EWRITE, NOERR, WRITE, has_opened};
 use crate::incoming::Incoming;
 use crate::ranks::Ranks;
@@ -179,7 +179,7 @@ fn hand_over(opened: &Opened) -> Result<()> {
     let begun = HandedOver::left_in(directory).unwrap_or_else(|| HandedOver::new(target.clone(), rule.clone(), 0));
     let saved = std::fs::metadata(&classic)
         .map_err(|error| Error::read(&classic, &error))
-        .and_then(|found| HandedOver { bytes: found.len(), ..begun }.save(directory));
+        .and_then(|found| save(&HandedOver { bytes: found.len(), ..begun }, directory));
     saved.map_err(|error| keep(directory, error))?;
     tell(Event::HandedOver { directory: directory.clone() });
     Ok(())

@@ -17,6 +17,7 @@
 //! - [`transfer`]: what of all these HDF5 is to encode or decode;
 //! - [`files`]: the files that this process has open for writing;
 //! - [`parallel`]: files whose values are handed over, of MPI-IO or to other components;
+//! - [`names`]: calls of the C library with names of files that are not there yet;
 //! - [`quiet`]: calls of HDF5 that are Knarr's own.
 //!
 //! The functions of PnetCDF are `knarr_pnetcdf`. What the launcher asked for, and messages to it, are `knarr_capture::program`.
@@ -32,6 +33,7 @@ mod hooks;
 mod host;
 mod library;
 mod lists;
+mod names;
 mod parallel;
 mod quiet;
 mod shown;
@@ -44,6 +46,7 @@ use knarr_pnetcdf as _;
 
 /// Runs when the library is loaded, which is when a process begins or replaces itself by `exec`.
 extern "C" fn loaded() {
+    guard::guard((), names::loaded);
     guard::guard((), knarr_capture::program::started);
 }
 

@@ -17,7 +17,7 @@ impl HandedOver {
     /// Takes out of the spool what was delivered. Values leave their memory to files that come; what cannot be removed goes
     /// with the spool.
     pub fn remove(&self, directory: &Path) {
-        for name in Self::RECORDS {
+        for name in Self::RECORDS.into_iter().chain([Self::GIVEN_UP]) {
             let _ = fs::remove_file(directory.join(name));
         }
         let free = directory.parent().map(free_of).unwrap_or_default();
@@ -62,7 +62,7 @@ impl HandedOver {
             directory.to_owned()
         };
         // What is left of it if this process is killed says nothing.
-        for name in Self::RECORDS {
+        for name in Self::RECORDS.into_iter().chain([Self::GIVEN_UP]) {
             let _ = fs::remove_file(gone.join(name));
         }
         let (memory, disk) = taken_by(&gone);

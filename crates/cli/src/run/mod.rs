@@ -12,7 +12,7 @@ use std::sync::Arc;
 use knarr_array::error::Result;
 use knarr_capture::config::Machine;
 use knarr_routes::compress::notes;
-use knarr_run::launch::{CANNOT_BEGIN, Ended, Launch, Options, Ran, Taken, packed, undelivered};
+use knarr_run::launch::{CANNOT_BEGIN, Ended, Launch, NameWaits, Options, Ran, Taken, packed, undelivered};
 use knarr_run::means::Means;
 use knarr_run::worker::Worker;
 
@@ -58,7 +58,18 @@ fn recover(arguments: &Run, directory: &Path) -> Result<u8> {
     let (steps, sent) = (Vec::new(), BTreeMap::new());
     say(
         arguments,
-        &Ran { code, calls_seen: true, files, steps, site: None, sent, taken: Taken::default(), means, node: None },
+        &Ran {
+            code,
+            calls_seen: true,
+            files,
+            steps,
+            site: None,
+            sent,
+            taken: Taken::default(),
+            name_waits: NameWaits::default(),
+            means,
+            node: None,
+        },
     )?;
     Ok(code)
 }
@@ -102,6 +113,10 @@ fn say(arguments: &Run, ran: &Ran) -> Result<()> {
             let spool = Summary::spool(ran.taken);
             if !spool.is_empty() {
                 errln!("{spool}");
+            }
+            let waits = Summary::name_waits(&ran.name_waits);
+            if !waits.is_empty() {
+                errln!("{waits}");
             }
             if let Some(page) = estimates::page(&ran.files) {
                 errln!("\n{}", page.trim_end());

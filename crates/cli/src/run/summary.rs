@@ -1,6 +1,6 @@
 //! What a run did, for people and for programs.
 
-use knarr_run::launch::{Became, Crossed, Done, Flown, Ran, Row, Taken, packed};
+use knarr_run::launch::{Became, Crossed, Done, Flown, NameWaits, Ran, Row, Taken, packed};
 
 use super::estimates;
 use super::told::{Told, told};
@@ -84,6 +84,19 @@ impl Summary<'_> {
         }
     }
 
+    /// Which calls waited for files that were not there yet; empty if none did.
+    pub(super) fn name_waits(waits: &NameWaits) -> String {
+        let Some((longest, name)) = &waits.longest else { return String::new() };
+        let calls = waits.calls.iter().map(|(call, count)| format!("{} {count}", call.word()));
+        format!(
+            "{} waited {:.1} s for names of files ({}; longest {:.1} s: {name}).",
+            if waits.count() == 1 { "1 call".to_owned() } else { format!("{} calls", waits.count()) },
+            waits.time.as_secs_f64(),
+            calls.collect::<Vec<_>>().join(", "),
+            longest.as_secs_f64()
+        )
+    }
+
     /// Over all files and steps whose size before and after is known.
     fn totals(&self) -> Totals {
         let mut totals = Totals::default();
@@ -116,6 +129,8 @@ impl Summary<'_> {
             // Packing proves every chunk.
             "verified": failed.is_empty(), "saved_per_year": ran.site.map(|site| site.yearly(saved)),
             "hdf5_calls_seen": ran.calls_seen, "sent_to_nodes": ran.sent,
+            "name_waits": name_waits_json(&ran.name_waits),
+            "given_up": self.files.iter().filter(|file| told(file).outcome == "given_up").count(),
             "spool": {"memory_bytes": ran.taken.memory_bytes, "disk_bytes": ran.taken.disk_bytes}, "files": self.files.iter().map(json).collect::<Vec<_>>(),
         });
         let mut all = crate::report::document(result, &failed, totals);
@@ -144,6 +159,16 @@ fn failed(file: &Done) -> Option<Failed> {
         output: file.path.clone(),
         error: error.to_string(),
         exit_code: error.kind().exit_code(),
+    })
+}
+
+fn name_waits_json(waits: &NameWaits) -> serde_json::Value {
+    let by_call: serde_json::Map<_, _> =
+        waits.calls.iter().map(|(call, count)| (call.word().to_owned(), (*count).into())).collect();
+    serde_json::json!({
+        "calls": waits.count(), "seconds": waits.time.as_secs_f64(), "by_call": by_call,
+        "longest_seconds": waits.longest.as_ref().map(|(longest, _)| longest.as_secs_f64()),
+        "longest_name": waits.longest.as_ref().map(|(_, name)| name.as_str()),
     })
 }
 

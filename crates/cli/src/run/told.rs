@@ -129,6 +129,10 @@ pub(super) fn told(done: &Done) -> Told<'_> {
             reason: Some(error.to_string()),
             ..Told::stays(path, "missed", format!("not transferred whole: {}", error.message()))
         },
+        Outcome::GivenUp => {
+            let words = "the program removed it, or wrote it anew, before it was made";
+            Told::elsewhere(path, "given_up", words.to_owned())
+        }
         // Its sizes are in the table of the other node.
         Outcome::Gathered { node } => Told::elsewhere(path, "gathered", format!("node '{node}' tells of it")),
     }

@@ -2,6 +2,8 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
+use knarr_names::own;
+
 use super::export;
 use crate::begin_end;
 use crate::codes::{EINDEFINE, EINVAL, FILL, NOERR, NOFILL, Offset};
@@ -15,7 +17,7 @@ export!("ncmpi_create", (comm: usize, path: *const c_char, mode: c_int, info: us
     // SAFETY: the program's own arguments.
     unsafe {
         let create = real!(ncmpi_create(usize, *const c_char, c_int, usize, *mut c_int));
-        begin_end::create(create, comm, path, mode, info, id)
+        own(|| begin_end::create(create, comm, path, mode, info, id))
     }
     .unwrap_or_else(real)
 });
@@ -24,20 +26,20 @@ export!("ncmpi_open", (comm: usize, path: *const c_char, mode: c_int, info: usiz
     // SAFETY: the program's own arguments.
     unsafe {
         let open = real!(ncmpi_open(usize, *const c_char, c_int, usize, *mut c_int));
-        opened::open(open, comm, path, mode, info, id)
+        own(|| opened::open(open, comm, path, mode, info, id))
     }
     .unwrap_or_else(real)
 });
 
 export!("ncmpi_delete", (path: *const c_char, info: usize), real => {
     // SAFETY: the program's own argument.
-    unsafe { begin_end::await_named(path) };
+    own(|| unsafe { begin_end::await_named(path) });
     real()
 });
 
 /// Ends a file that is captured or shown, or calls `real`.
 fn end(file: c_int, aborts: bool, real: &dyn Fn() -> c_int) -> c_int {
-    begin_end::end(file, aborts).or_else(|| shown::end(file, aborts)).unwrap_or_else(real)
+    own(|| begin_end::end(file, aborts).or_else(|| shown::end(file, aborts))).unwrap_or_else(real)
 }
 
 export!("ncmpi_close", (file: c_int), real => end(file, false, &real));

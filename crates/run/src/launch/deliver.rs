@@ -12,7 +12,7 @@ use knarr_capture::config::{FileRule, Output};
 use knarr_capture::{Datasets, Form, HandedOver, Shown, account_of};
 use knarr_choose::plan::Plan;
 use knarr_codec::chain::ChainSpec;
-use knarr_flow::engine::{Engine, Progress, Silent};
+use knarr_flow::engine::{Engine, Progress};
 use knarr_flow::network::url_of;
 use knarr_flow::output::FileIdentity;
 use knarr_flow::settings::Settings;
@@ -265,6 +265,8 @@ pub(super) struct Delivery {
     pub(super) cancel: Arc<AtomicBool>,
     pub(super) command: String,
     pub(super) when: String,
+    /// Hears how far it is.
+    pub(super) progress: Box<dyn Progress + Send>,
 }
 
 /// How often a delivery is tried whose process dies.
@@ -280,7 +282,7 @@ impl Delivery {
             let earlier = self.earlier.as_deref().cloned();
             let task = Deliver { directory, handed, found, earlier, command, when };
             let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
-            match worker.ask(&task, self.effort, &self.cancel, &Silent) {
+            match worker.ask(&task, self.effort, &self.cancel, &*self.progress) {
                 Ok((repacked, is_file)) => {
                     self.handed.hand_on(&self.directory, &self.spools);
                     self.handed.remove(&self.directory);

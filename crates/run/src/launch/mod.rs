@@ -21,6 +21,7 @@ mod first;
 mod flight;
 mod image;
 mod ledger;
+mod names;
 mod news;
 mod nodes;
 mod offering;
@@ -49,6 +50,8 @@ pub(crate) use estimate::Estimate;
 pub(crate) use flight::FindBounds;
 pub use flight::Flown;
 pub use knarr_handover::Crossed;
+pub use knarr_names::Call;
+pub use names::NameWaits;
 pub use options::Options;
 pub use outcome::{Became, Done, Outcome, Row, packed, undelivered};
 pub use program::{CANNOT_BEGIN, NotStarted};
@@ -107,6 +110,8 @@ pub struct Ran {
     pub sent: BTreeMap<&'static str, u64>,
     /// What values took that waited for their files.
     pub taken: Taken,
+    /// Calls that have waited for files that were not there yet.
+    pub name_waits: NameWaits,
     /// What the engine was made of.
     pub means: Means,
     /// Of a job on several nodes, all but the first of which have reports of their own: the node.
@@ -166,6 +171,7 @@ impl Launch {
         }
         let site = begun.snapshot.config.site;
         let is_beside = begun.first.as_ref().is_some_and(|first| first.may_have_others() && !first.has_root());
+        let name_waits = begun.names.waits();
         let node = is_beside.then(|| begun.nodes.node().to_owned());
         let sent = begun.nodes.sent();
         Ok(Ok(Ended::Ran(Box::new(Ran {
@@ -176,6 +182,7 @@ impl Launch {
             site,
             sent,
             taken,
+            name_waits,
             means: begun.means,
             node,
         }))))

@@ -32,6 +32,8 @@ pub(super) enum News {
     DrainEnded,
     /// Another node knows that the program has ended here, or is gone.
     Told,
+    /// Some call waits for a file that is not there yet, or the program does not want one any more.
+    Named,
 }
 
 /// What Knarr sends to its own socket when the program has ended, behind all messages of the program.

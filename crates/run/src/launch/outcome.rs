@@ -46,6 +46,8 @@ pub enum Outcome {
         /// That node.
         node: String,
     },
+    /// The program did not want it any more before it was made: it has removed it, or written it anew.
+    GivenUp,
     /// No file could be made of what the program handed over, which stays in this directory.
     Undelivered(Error, PathBuf),
 }

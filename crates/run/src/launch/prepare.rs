@@ -20,6 +20,7 @@ use super::away::Away;
 use super::checkpoint::{self, Kept};
 use super::components;
 use super::first::{self, First};
+use super::names::Names;
 use super::nodes::Nodes;
 use super::options::Options;
 use super::program::Signals;
@@ -44,6 +45,8 @@ pub(super) struct Begun {
     /// Where what is learnt is kept for the next run.
     pub(super) learnt_path: PathBuf,
     pub(super) stage: Stage,
+    /// Names of files that are not there yet. The page lies in the spool, and goes before it.
+    pub(super) names: Arc<Names>,
     /// Where programs hand values over; kept as long as the run lasts.
     pub(super) spool: Option<Spool>,
     /// What is to do with other nodes.
@@ -136,6 +139,7 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>, first: Option
     }
     let away = Away::begin(&snapshot, &notices)?;
     let stage = Stage::new(&snapshot)?;
+    let names = Names::of_run(spool.as_ref(), &stage.directory, &*notices);
     if let Some(first) = &first {
         first.open(&stage.directory, &preload)?;
     }
@@ -147,6 +151,7 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>, first: Option
         learnt,
         learnt_path,
         stage,
+        names: Arc::new(names),
         spool,
         nodes,
         first,

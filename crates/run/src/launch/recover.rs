@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::{HandedOver, NodePart};
-use knarr_flow::engine::Engine;
+use knarr_flow::engine::{Engine, Silent};
 use knarr_flow::network::url_of;
 
 use super::deliver::{Delivery, holds_nothing, is_store, made_instead};
@@ -88,6 +88,7 @@ pub fn recover(
                     cancel: Arc::new(AtomicBool::new(false)),
                     command: command.to_owned(),
                     when: when.to_owned(),
+                    progress: Box::new(Silent),
                 };
                 job.run()
             }

@@ -2,6 +2,7 @@
 //! program has ended and its files are done.
 
 mod draining;
+mod named;
 mod pending;
 mod undelivered;
 
@@ -27,6 +28,7 @@ use super::checkpoint::{self, Watches};
 use super::deliver::{Delivery, Show, holds_nothing, made_instead};
 use super::drain::Drained;
 use super::ledger::{Due, Ledger};
+use super::names::Beat;
 use super::news::{ENDED, News, listen, spawn};
 use super::nodes::{Fate, tell_end};
 use super::outcome::{Files, Outcome};
@@ -80,7 +82,7 @@ pub(super) fn supervise(begun: &Begun, watches: &Watches, child: Child) -> Resul
         let send = send.clone();
         move || listen(&listener, &status, &send)
     })?;
-    let mut work = Work::new(begun, watches, send, receive);
+    let mut work = Work::new(begun, watches, send.clone(), receive);
     let (signals, first) = (&begun.signals, begun.first.as_ref());
     let socket = begun.stage.directory.join(knarr_capture::SOCKET);
     let (child, run) = (Mutex::new(child), begun.stage.directory.as_path());
@@ -102,12 +104,19 @@ pub(super) fn supervise(begun: &Begun, watches: &Watches, child: Child) -> Resul
             while own.send_to(ENDED, &socket).is_err_and(|error| error.kind() == std::io::ErrorKind::Interrupted) {}
         }
     };
+    let notices = &*begun.notices;
     let code = std::thread::scope(|scope| {
+        let (names, news) = (Arc::clone(&begun.names), send.clone());
+        // Without a thread nobody is told who waits for long.
+        let looks = move || names.look_after(notices, &news);
+        let _ = std::thread::Builder::new().name("names".to_owned()).spawn_scoped(scope, looks);
         // Without a thread, files are made when the program has ended.
         if std::thread::Builder::new().name("program".to_owned()).spawn_scoped(scope, waits).is_err() {
             waits();
         }
-        work.until_done()
+        let code = work.until_done();
+        begun.names.stop();
+        code
     });
     let files = work.finish();
     begun.nodes.linger();
@@ -239,7 +248,11 @@ impl<'a> Work<'a> {
     fn share_cores(&mut self) {
         let is_awaited = self.under_way.as_ref().is_some_and(|under_way| under_way.is_awaited);
         let allowed = &self.begun.engine.allowed;
-        let now = if self.ended.is_some() || is_awaited || self.waiting.is_any() { usize::MAX } else { 1 };
+        let now = if self.ended.is_some() || is_awaited || self.waiting.is_any() || self.begun.names.is_awaited() {
+            usize::MAX
+        } else {
+            1
+        };
         if allowed.get() != now {
             allowed.set(now);
             self.begun.nodes.wake();
@@ -270,6 +283,7 @@ impl<'a> Work<'a> {
                 Ok(News::Drained(from, to)) => self.drained(&from, to),
                 Ok(News::DrainEnded) => self.draining -= 1,
                 Ok(News::Told) => self.awaited -= 1,
+                Ok(News::Named) => self.hasten(),
                 Ok(News::Gathered(path, outcome)) => {
                     self.awaited -= 1;
                     let version = self.versions.remove(&path);
@@ -299,7 +313,7 @@ impl<'a> Work<'a> {
                 self.look_for_more();
                 last_search = Instant::now();
             }
-            self.handed_over.extend(self.transfers.settle());
+            self.keep_sessions();
             self.try_again();
             self.begin_next();
             self.share_cores();
@@ -388,7 +402,13 @@ impl<'a> Work<'a> {
         self.versions.insert(path.clone(), handed.generation);
         let ask = self.begun.nodes.await_maker(handed, Arc::clone(&self.begun.engine.cancel));
         let (send, target) = (self.send.clone(), path.clone());
-        match spawn("gathered", move || drop(send.send(News::Gathered(target, ask())))) {
+        let (names, place) = (Arc::clone(&self.begun.names), directory.clone());
+        let gathered = move || {
+            let outcome = ask();
+            names.end(&place, &outcome);
+            drop(send.send(News::Gathered(target, outcome)));
+        };
+        match spawn("gathered", gathered) {
             Ok(()) => self.awaited += 1,
             Err(error) => self.files.add(path, Outcome::Undelivered(error, directory), String::new()),
         }
@@ -490,24 +510,25 @@ impl<'a> Work<'a> {
 
     /// Begins to make a file of what was handed over.
     fn deliver(&mut self, directory: PathBuf, ended: bool) {
+        let Some(directory) = self.wanted(directory) else { return };
         let handed = match HandedOver::read(&directory).and_then(|handed| {
             handed.ok_or_else(|| Error::internal("nothing is handed over there").at(directory.display().to_string()))
         }) {
             Ok(handed) => handed,
             Err(error) => {
                 let _ = HandedOver::set_aside(&directory);
-                return self.done(directory.clone(), Outcome::Undelivered(error, directory));
+                return self.not_made(&directory.clone(), directory.clone(), Outcome::Undelivered(error, directory));
             }
         };
         let cancel = Arc::new(AtomicBool::new(false));
         let (path, target) = (handed.target.clone(), handed.target.clone());
         if let Err(error) = self.outputs.take(&handed) {
             let _ = HandedOver::set_aside(&directory);
-            return self.done(path, Outcome::Undelivered(error, directory));
+            return self.not_made(&directory.clone(), path, Outcome::Undelivered(error, directory));
         }
         if let Some(error) = self.server_is_down.clone().filter(|_| is_for_bucket(&handed)) {
             let _ = HandedOver::set_aside(&directory);
-            return self.done(path, Outcome::Undelivered(error, directory));
+            return self.not_made(&directory.clone(), path, Outcome::Undelivered(error, directory));
         }
         self.blocked.insert(path.clone(), handed.blocked_s);
         self.versions.insert(path.clone(), handed.generation);
@@ -515,6 +536,7 @@ impl<'a> Work<'a> {
             self.begun.nodes.begin(&handed);
             self.apart.insert(path.clone(), handed.clone());
         }
+        let (names, place) = (Arc::clone(&self.begun.names), directory.clone());
         let job = Delivery {
             directory: directory.clone(),
             spools: self.spools(),
@@ -526,10 +548,13 @@ impl<'a> Work<'a> {
             cancel: Arc::clone(&cancel),
             command: self.begun.command.clone(),
             when: self.begun.when.clone(),
+            progress: Box::new(Beat(Arc::clone(&names))),
         };
-        let send = self.send.clone();
+        let (send, made) = (self.send.clone(), place.clone());
         let started = spawn("deliverer", move || {
-            let _ = send.send(News::Done(target, job.run()));
+            let outcome = job.run();
+            names.end(&made, &outcome);
+            let _ = send.send(News::Done(target, outcome));
         });
         match started {
             Ok(()) => {
@@ -538,7 +563,7 @@ impl<'a> Work<'a> {
             }
             Err(error) => {
                 let _ = HandedOver::set_aside(&directory);
-                self.done(path, Outcome::Undelivered(error, directory));
+                self.not_made(&place, path, Outcome::Undelivered(error, directory));
             }
         }
     }

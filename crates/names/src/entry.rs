@@ -1,0 +1,231 @@
+//! A pending name, and what becomes of it.
+//!
+//! An entry has a *word*: its state, and a number that changes each time the entry is used anew. A change of state is one
+//! exchange of the word, so of two that want to change it one does. Those who wait sleep on it.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use rustix::thread::futex::{Flags, wake};
+
+use crate::key::{Directory, Key};
+use crate::page::{ENTRIES, Page, Text};
+
+/// A place for a pending name.
+#[repr(C, align(64))]
+pub(crate) struct Entry {
+    pub(crate) word: AtomicU32,
+    /// The process that fills or holds it; 0 if none does, or if it has not said so yet.
+    pub(crate) owner: AtomicU32,
+    pub(crate) hash: AtomicU64,
+    device: AtomicU64,
+    number: AtomicU64,
+    pub(crate) generation: AtomicU64,
+    traits: AtomicU64,
+    pub(crate) last: Text<32>,
+    pub(crate) place: Text<5>,
+}
+
+/// What becomes of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum State {
+    /// Nothing is in it.
+    Free = 0,
+    /// A process fills it.
+    Filled = 1,
+    /// The program has closed the file. The launcher has not begun it.
+    Closed = 2,
+    /// The launcher makes the file.
+    Begun = 3,
+    /// The file could not be made.
+    Failed = 4,
+    /// The program does not want the file any more.
+    GivenUp = 5,
+    /// A process makes a call by which the program may give it up. The launcher leaves it alone meanwhile.
+    Held = 6,
+}
+
+const STATES: [State; 7] =
+    [State::Free, State::Filled, State::Closed, State::Begun, State::Failed, State::GivenUp, State::Held];
+/// Bits of the word that hold the state.
+const BITS: u32 = 3;
+
+pub(crate) fn state_of(word: u32) -> State {
+    STATES.get((word & ((1 << BITS) - 1)) as usize).copied().unwrap_or(State::Free)
+}
+
+/// The word of the same use with another state.
+pub(crate) fn with_state(word: u32, state: State) -> u32 {
+    (word >> BITS << BITS) | state as u32
+}
+
+/// True if both words are of the same use.
+pub(crate) fn same_use(one: u32, other: u32) -> bool {
+    one >> BITS == other >> BITS
+}
+
+impl State {
+    /// A call that uses the name has to wait, or to fail.
+    pub(crate) fn is_pending(self) -> bool {
+        self.is_under_way() || self == Self::Failed
+    }
+
+    /// There may be a file soon.
+    pub(crate) fn is_under_way(self) -> bool {
+        matches!(self, Self::Closed | Self::Begun | Self::Held)
+    }
+}
+
+/// What kind of file is pending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Kind {
+    /// Another file has the name.
+    pub replaces: bool,
+    /// The program may give it up: all of it is on this node.
+    pub may_be_given_up: bool,
+    /// What will have the name is a directory.
+    pub is_directory: bool,
+}
+
+impl Kind {
+    fn bits(self) -> u64 {
+        u64::from(self.replaces) | u64::from(self.may_be_given_up) << 1 | u64::from(self.is_directory) << 2
+    }
+
+    fn of(bits: u64) -> Self {
+        Self { replaces: bits & 1 != 0, may_be_given_up: bits & 2 != 0, is_directory: bits & 4 != 0 }
+    }
+}
+
+/// By what the launcher knows a file: the name of its directory in the spool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place<'p>(&'p [u8]);
+
+impl<'p> Place<'p> {
+    /// `None` for a name that is too long: none of Knarr's is.
+    pub fn new(name: &'p [u8]) -> Option<Self> {
+        (!name.is_empty() && name.len() <= Text::<5>::MOST && !name.contains(&0)).then_some(Self(name))
+    }
+
+    pub(crate) fn bytes(self) -> &'p [u8] {
+        self.0
+    }
+}
+
+impl Entry {
+    pub(crate) fn kind(&self) -> Kind {
+        Kind::of(self.traits.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn is_in(&self, directory: Directory) -> bool {
+        let Directory { device, number } = directory;
+        (self.device.load(Ordering::Relaxed), self.number.load(Ordering::Relaxed)) == (device, number)
+    }
+
+    /// True if it is for this name.
+    pub(crate) fn is_for(&self, key: &Key<'_>) -> bool {
+        self.hash.load(Ordering::Relaxed) == key.hash && self.is_in(key.directory) && self.last.is(key.last)
+    }
+
+    /// True if it is for the same name as another one, and was entered before.
+    pub(crate) fn is_older(&self, than: &Self) -> bool {
+        let of = |number: fn(&Self) -> &AtomicU64| {
+            (number(self).load(Ordering::Relaxed), number(than).load(Ordering::Relaxed))
+        };
+        let is_same = |(one, other): (u64, u64)| one == other;
+        let (mine, newer) = of(|entry| &entry.generation);
+        mine < newer
+            && is_same(of(|entry| &entry.hash))
+            && is_same(of(|entry| &entry.device))
+            && is_same(of(|entry| &entry.number))
+            && than.last.with(|last| self.last.is(last))
+    }
+
+    fn fill(&self, key: &Key<'_>, place: Place<'_>, kind: Kind, generation: u64) {
+        self.hash.store(key.hash, Ordering::Relaxed);
+        self.device.store(key.directory.device, Ordering::Relaxed);
+        self.number.store(key.directory.number, Ordering::Relaxed);
+        self.generation.store(generation, Ordering::Relaxed);
+        self.traits.store(kind.bits(), Ordering::Relaxed);
+        self.last.set(key.last);
+        self.place.set(place.bytes());
+    }
+
+    /// Changes the word. False if somebody else has.
+    pub(crate) fn exchange(&self, word: u32, state: State) -> bool {
+        self.word.compare_exchange(word, with_state(word, state), Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Wakes those who wait for a change of the word.
+    pub(crate) fn wake(&self) {
+        let _ = wake(&self.word, Flags::empty(), u32::MAX >> 1);
+    }
+}
+
+impl Page {
+    /// Entries that were ever used.
+    pub(crate) fn used(&self) -> &[Entry] {
+        let used = self.head.used.load(Ordering::Acquire) as usize;
+        self.entries.get(..used.min(ENTRIES)).unwrap_or_default()
+    }
+
+    /// Enters a name. Returns the number of its generation, larger than all before; `None` if there is no room.
+    pub(crate) fn enter(&self, key: &Key<'_>, place: Place<'_>, kind: Kind) -> Option<u64> {
+        let head = &self.head;
+        let (at, entry, word) = self.entries.iter().enumerate().find_map(|(at, entry)| {
+            let word = entry.word.load(Ordering::Acquire);
+            if state_of(word) != State::Free {
+                return None;
+            }
+            let anew = (word >> BITS).wrapping_add(1) << BITS | State::Filled as u32;
+            let taken = entry.word.compare_exchange(word, anew, Ordering::AcqRel, Ordering::Relaxed);
+            taken.is_ok().then_some((at, entry, anew))
+        })?;
+        entry.owner.store(process(), Ordering::Relaxed);
+        head.used.fetch_max(u32::try_from(at + 1).ok()?, Ordering::AcqRel);
+        let generation = head.generation.fetch_add(1, Ordering::AcqRel) + 1;
+        entry.fill(key, place, kind, generation);
+        self.filter.add(key.hash);
+        head.replacing.fetch_add(u32::from(kind.replaces), Ordering::AcqRel);
+        head.directories.fetch_add(u32::from(kind.is_directory), Ordering::AcqRel);
+        head.pending.fetch_add(1, Ordering::AcqRel);
+        entry.owner.store(0, Ordering::Relaxed);
+        entry.word.store(with_state(word, State::Closed), Ordering::Release);
+        Some(generation)
+    }
+
+    /// Changes the state of an entry from one that is pending to one that is not. False if somebody else has changed it.
+    pub(crate) fn leave(&self, entry: &Entry, word: u32, state: State) -> bool {
+        // Somebody may use it anew as soon as it is free.
+        let (hash, kind) = (entry.hash.load(Ordering::Relaxed), entry.kind());
+        if !entry.exchange(word, state) {
+            return false;
+        }
+        self.head.pending.fetch_sub(1, Ordering::AcqRel);
+        self.head.replacing.fetch_sub(u32::from(kind.replaces), Ordering::AcqRel);
+        self.head.directories.fetch_sub(u32::from(kind.is_directory), Ordering::AcqRel);
+        self.filter.remove(hash);
+        entry.wake();
+        if state == State::Free {
+            self.make_room();
+        }
+        true
+    }
+
+    /// Wakes those who wait for a free entry.
+    pub(crate) fn make_room(&self) {
+        self.head.room.fetch_add(1, Ordering::AcqRel);
+        let _ = wake(&self.head.room, Flags::empty(), u32::MAX >> 1);
+    }
+
+    /// Wakes the launcher.
+    pub(crate) fn ring(&self) {
+        self.head.bell.fetch_add(1, Ordering::AcqRel);
+        let _ = wake(&self.head.bell, Flags::empty(), 1);
+    }
+}
+
+/// The number of this process. A child that was forked has another one than what the C library may remember.
+pub(crate) fn process() -> u32 {
+    u32::try_from(rustix::process::getpid().as_raw_nonzero().get()).unwrap_or(0)
+}

@@ -1,0 +1,229 @@
+//! What the launcher does with names.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rustix::thread::futex::{Flags, Timespec, wait};
+
+use crate::entry::{Entry, Place, State, state_of};
+use crate::map;
+use crate::page::{MARK, Page};
+use crate::program::Names;
+use crate::waiter::{self, Call, now};
+
+/// The page of a run. Programs know by it that their launcher lives.
+pub struct Keeper {
+    page: &'static Page,
+    /// Locked as long as this lives.
+    file: File,
+    path: CString,
+}
+
+/// What came of beginning a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Began {
+    /// It is the launcher's to make.
+    Yes,
+    /// The program does not want it any more.
+    GivenUp,
+    /// The program is about to say whether it wants it.
+    Held,
+}
+
+/// What became of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// It has its name, or there is none to be.
+    Delivered,
+    /// It could not be made. What has its name is older.
+    Failed,
+}
+
+/// A call that waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waits {
+    /// The process that makes it.
+    pub process: u32,
+    /// The last component of the name.
+    pub name: Vec<u8>,
+    /// The directory in the spool.
+    pub place: Vec<u8>,
+    /// How long it has waited by now.
+    pub since: Duration,
+}
+
+/// A call that has waited.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waited {
+    /// What it does.
+    pub call: Call,
+    /// The last component of the name.
+    pub name: Vec<u8>,
+    /// How long it has waited.
+    pub time: Duration,
+}
+
+/// A process that has not said for so long that it waits was killed.
+const SILENT: Duration = Duration::from_secs(3);
+
+impl Keeper {
+    /// Makes the page, as a file at `path`, where none is. Calls wait no longer than `limit` for files with which nothing
+    /// happens.
+    ///
+    /// # Errors
+    /// Those of the system: there is no room for it, or the place has no files in memory.
+    pub fn create(path: &Path, limit: Duration) -> io::Result<Self> {
+        let name = CString::new(path.as_os_str().as_encoded_bytes())?;
+        let (file, page) = map::create(path)?;
+        file.try_lock()?;
+        page.head.limit.store(u32::try_from(limit.as_millis()).unwrap_or(u32::MAX), Ordering::Relaxed);
+        page.head.mark.store(MARK, Ordering::Release);
+        Ok(Self { page, file, path: name })
+    }
+
+    /// The page as a process of the program has it.
+    pub fn names(&self) -> Names {
+        Names::of(self.page, self.path.clone())
+    }
+
+    fn of(&self, place: Place<'_>) -> impl Iterator<Item = &'static Entry> {
+        let page = self.page;
+        page.used().iter().filter(move |entry| {
+            state_of(entry.word.load(Ordering::Acquire)) != State::Free && entry.place.is(place.bytes())
+        })
+    }
+
+    /// The launcher is about to make a file of what lies in a directory of the spool.
+    pub fn begin(&self, place: Place<'_>) -> Began {
+        let mut began = Began::Yes;
+        for entry in self.of(place) {
+            let word = entry.word.load(Ordering::Acquire);
+            match state_of(word) {
+                State::Closed if entry.exchange(word, State::Begun) => {}
+                State::Closed | State::Held => return Began::Held,
+                State::GivenUp => began = Began::GivenUp,
+                _ => {}
+            }
+        }
+        if began == Began::GivenUp {
+            self.end(place, End::Delivered);
+        }
+        began
+    }
+
+    /// Says what became of the file, and wakes those who wait for it.
+    pub fn end(&self, place: Place<'_>, end: End) {
+        for entry in self.of(place) {
+            let word = entry.word.load(Ordering::Acquire);
+            match (state_of(word), end) {
+                (State::Closed | State::Begun, End::Failed) if entry.exchange(word, State::Failed) => entry.wake(),
+                (State::Closed | State::Begun | State::Failed, End::Delivered) => {
+                    self.forget_older(entry);
+                    self.page.leave(entry, word, State::Free);
+                }
+                (State::GivenUp, _) if entry.exchange(word, State::Free) => self.page.make_room(),
+                _ => {}
+            }
+        }
+    }
+
+    /// What could not be made of older files of the name does not matter any more.
+    fn forget_older(&self, delivered: &Entry) {
+        for entry in self.page.used() {
+            let word = entry.word.load(Ordering::Acquire);
+            if state_of(word) == State::Failed && entry.is_older(delivered) {
+                self.page.leave(entry, word, State::Free);
+            }
+        }
+    }
+
+    /// Directories in the spool of which the program wants no file any more.
+    pub fn given_up(&self) -> Vec<Vec<u8>> {
+        let given_up =
+            self.page.used().iter().filter(|entry| state_of(entry.word.load(Ordering::Acquire)) == State::GivenUp);
+        given_up.map(|entry| entry.place.get()).collect()
+    }
+
+    /// Says that the launcher gets on.
+    pub fn beat(&self) {
+        self.page.head.beat.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Sleeps until there is something to look at, or for as long. `heard` is the number that the last call returned.
+    pub fn listen(&self, heard: u32, longest: Duration) -> u32 {
+        let longest = Timespec { tv_sec: longest.as_secs() as _, tv_nsec: longest.subsec_nanos() as _ };
+        let _ = wait(&self.page.head.bell, Flags::empty(), heard, Some(&longest));
+        self.page.head.bell.load(Ordering::Acquire)
+    }
+
+    /// Wakes who listens.
+    pub fn ring(&self) {
+        self.page.ring();
+    }
+
+    /// The calls that wait.
+    pub fn waits(&self) -> Vec<Waits> {
+        let (now, silent) = (now(), u64::try_from(SILENT.as_nanos()).unwrap_or(u64::MAX));
+        let mut found = Vec::new();
+        for waiter in &self.page.waiters {
+            let word = waiter.word.load(Ordering::Acquire);
+            if waiter::state_of(word) != waiter::State::Waits {
+                continue;
+            }
+            if now.saturating_sub(waiter.seen()) > silent {
+                waiter.exchange(word, waiter::State::Free);
+                continue;
+            }
+            found.push(Waits {
+                process: waiter.process.load(Ordering::Relaxed),
+                name: waiter.last.get(),
+                place: waiter.place.get(),
+                since: Duration::from_nanos(now.saturating_sub(waiter.begun())),
+            });
+        }
+        found
+    }
+
+    /// The calls that have waited, each of them once.
+    pub fn take_waited(&self) -> Vec<Waited> {
+        let mut found = Vec::new();
+        for waiter in &self.page.waiters {
+            let word = waiter.word.load(Ordering::Acquire);
+            if waiter::state_of(word) == waiter::State::Over {
+                let time = Duration::from_nanos(waiter.seen().saturating_sub(waiter.begun()));
+                found.push(Waited { call: waiter.call(), name: waiter.last.get(), time });
+                waiter.exchange(word, waiter::State::Free);
+            }
+        }
+        found
+    }
+
+    /// Sees to entries whose process was killed as it filled or held them.
+    pub fn tidy(&self, is_alive: impl Fn(u32) -> bool) {
+        for entry in self.page.used() {
+            let word = entry.word.load(Ordering::Acquire);
+            let owner = entry.owner.load(Ordering::Relaxed);
+            if owner == 0 || is_alive(owner) {
+                continue;
+            }
+            match state_of(word) {
+                State::Filled if entry.exchange(word, State::Free) => self.page.make_room(),
+                State::Held if entry.exchange(word, State::Closed) => entry.wake(),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        // Whoever waits finds that nobody holds the lock.
+        let _ = self.file.unlock();
+        self.page.used().iter().for_each(Entry::wake);
+        self.page.make_room();
+    }
+}

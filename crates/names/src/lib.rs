@@ -1,0 +1,37 @@
+//! Names of files that a program has closed and that are not there yet.
+//!
+//! Closing a file that is handed over returns before the launcher has made the file. Whoever uses its name meanwhile has to
+//! wait: the program, its other processes, and what they start. So the launcher of a run keeps a *page* with the names that
+//! are pending, and all processes of the run have it in their memory ([`map`]). A rank enters a name before its file counts
+//! as handed over; the launcher takes it out when the file is there.
+//!
+//! What is here runs in other people's programs, inside of functions of the C library: in signal handlers, in children of
+//! `vfork`, before constructors have run, while an allocator begins. So nothing here that such a call needs allocates memory
+//! or takes a lock: the page consists of atomic numbers. Whoever dies in the middle leaves at most a place in it unused.
+//! System calls are made without the C library, whose functions lead back to the hooks.
+//!
+//! - [`page`]: what the page is made of;
+//! - [`filter`]: most names are known not to be pending by a look at three numbers;
+//! - [`key`]: a name is the last component of a path and the directory that it is in;
+//! - [`entry`]: a pending name, and what becomes of it;
+//! - [`program`]: what a process of the program does: enter a name, look for one, wait, give one up;
+//! - [`waiter`]: a call that waits;
+//! - [`launcher`]: what the launcher does;
+//! - [`own`]: what Knarr itself does in a program concerns no pending name.
+
+mod entry;
+mod filter;
+mod key;
+mod launcher;
+mod map;
+mod own;
+mod page;
+mod program;
+mod waiter;
+
+pub use entry::{Kind, Place};
+pub use key::{Directory, Key, last_of};
+pub use launcher::{Began, End, Keeper, Waited, Waits};
+pub use own::{is_own, own};
+pub use program::{Found, Hold, Names, Over, attach, here};
+pub use waiter::Call;

@@ -1,0 +1,284 @@
+//! The page of names, by the launcher's side and by that of programs.
+#![allow(clippy::unwrap_used, reason = "test code")]
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use knarr_names::{Began, Call, Directory, End, Keeper, Key, Kind, Names, Over, Place};
+
+/// A folder with a page, removed at the end.
+struct Run {
+    folder: PathBuf,
+    keeper: Option<Keeper>,
+}
+
+impl Run {
+    fn new(name: &str, limit: Duration) -> Self {
+        let folder = std::env::temp_dir().join(format!("knarr-names-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let keeper = Keeper::create(&folder.join("names"), limit).unwrap();
+        Self { folder, keeper: Some(keeper) }
+    }
+
+    fn keeper(&self) -> &Keeper {
+        self.keeper.as_ref().unwrap()
+    }
+
+    fn names(&self) -> Names {
+        self.keeper().names()
+    }
+
+    fn here(&self) -> Directory {
+        Directory::of(rustix::fs::CWD, self.folder.as_os_str().as_encoded_bytes()).unwrap()
+    }
+
+    fn key<'n>(&self, last: &'n str) -> Key<'n> {
+        Key::new(last.as_bytes(), self.here())
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        drop(self.keeper.take());
+        std::fs::remove_dir_all(&self.folder).unwrap();
+    }
+}
+
+const LONG: Duration = Duration::from_secs(60);
+const NEW: Kind = Kind { replaces: false, may_be_given_up: true, is_directory: false };
+const OLD: Kind = Kind { replaces: true, ..NEW };
+
+fn place(name: &str) -> Place<'_> {
+    Place::new(name.as_bytes()).unwrap()
+}
+
+#[test]
+fn a_name_is_pending_from_its_entry_until_it_is_delivered() {
+    let run = Run::new("pending", LONG);
+    let (names, keeper) = (run.names(), run.keeper());
+    assert!(!names.any() && names.find(&run.key("a.nc"), u64::MAX).is_none());
+    assert_eq!(names.enter(&run.key("a.nc"), place("1-0"), OLD), Some(1));
+    assert_eq!(names.enter(&run.key("b.nc"), place("1-1"), NEW), Some(2));
+    assert!(names.any() && names.any_replaces() && names.may_have(b"a.nc") && !names.may_have(b"c.nc"));
+    assert!(names.find(&run.key("a.nc"), u64::MAX).is_some() && names.find(&run.key("a.nc"), 0).is_none());
+    let elsewhere = Directory::of(rustix::fs::CWD, b"/").unwrap();
+    assert!(names.find(&Key::new(b"a.nc", elsewhere), u64::MAX).is_none(), "another directory");
+    assert!(names.find_in(Some(run.here()), u64::MAX).is_some() && names.find_in(Some(elsewhere), u64::MAX).is_none());
+    assert_eq!(keeper.begin(place("1-0")), Began::Yes);
+    assert!(names.find(&run.key("a.nc"), u64::MAX).is_some());
+    keeper.end(place("1-0"), End::Delivered);
+    assert!(names.any() && !names.any_replaces() && !names.may_have(b"a.nc"));
+    assert_eq!(names.settle(&run.key("a.nc"), Call::Look), Over::Free);
+    names.withdraw(place("1-1"));
+    assert!(!names.any() && names.find_in(None, u64::MAX).is_none());
+}
+
+#[test]
+fn names_are_told_apart_to_their_last_byte() {
+    let run = Run::new("bytes", LONG);
+    let names = run.names();
+    let long = "x".repeat(255);
+    for (number, name) in [long.as_str(), "12345678", "1234567", ""].into_iter().enumerate() {
+        names.enter(&run.key(name), place(&format!("1-{number}")), NEW).unwrap();
+    }
+    for (name, is_there) in [
+        (long.as_str(), true),
+        (&long[1..], false),
+        ("12345678", true),
+        ("123456", false),
+        ("1234567", true),
+        ("1234567\0", false),
+    ] {
+        assert_eq!(names.find(&run.key(name), u64::MAX).is_some(), is_there, "{name:?}");
+    }
+}
+
+#[test]
+fn who_waits_goes_on_when_the_file_is_there_and_is_seen_meanwhile() {
+    let run = Run::new("waits", LONG);
+    let (names, keeper) = (run.names(), run.keeper());
+    names.enter(&run.key("a.nc"), place("1-0"), NEW).unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| run.names().settle(&run.key("a.nc"), Call::Rename));
+        let heard = keeper.listen(0, LONG);
+        let waits = keeper.waits();
+        assert_eq!(
+            (waits[0].process, &waits[0].name[..], &waits[0].place[..]),
+            (std::process::id(), &b"a.nc"[..], &b"1-0"[..])
+        );
+        keeper.begin(place("1-0"));
+        // A later generation of the same name is another one: who waits for this one does not wait for it.
+        names.enter(&run.key("a.nc"), place("1-1"), NEW).unwrap();
+        assert!(!waiting.is_finished());
+        keeper.end(place("1-0"), End::Delivered);
+        assert_eq!(waiting.join().unwrap(), Over::Free);
+        keeper.listen(heard, Duration::from_millis(1));
+    });
+    assert!(keeper.waits().is_empty());
+    let waited = keeper.take_waited();
+    assert_eq!((waited.len(), waited[0].call, &waited[0].name[..]), (1, Call::Rename, &b"a.nc"[..]));
+    assert!(keeper.take_waited().is_empty() && names.any());
+}
+
+#[test]
+fn what_could_not_be_made_is_an_error_until_something_else_has_the_name() {
+    let run = Run::new("failed", LONG);
+    let (names, keeper) = (run.names(), run.keeper());
+    names.enter(&run.key("a.nc"), place("1-0"), OLD).unwrap();
+    keeper.begin(place("1-0"));
+    keeper.end(place("1-0"), End::Failed);
+    assert_eq!(names.settle(&run.key("a.nc"), Call::Open), Over::Failed);
+    assert_eq!(names.settle_in(Some(run.here())), Over::Free, "a directory shows what is there");
+    // It was tried again.
+    keeper.end(place("1-0"), End::Delivered);
+    assert!(!names.any());
+    names.enter(&run.key("a.nc"), place("1-0"), OLD).unwrap();
+    keeper.end(place("1-0"), End::Failed);
+    // The program makes another one.
+    names.forget(names.find(&run.key("a.nc"), u64::MAX).unwrap());
+    assert!(!names.any());
+    names.enter(&run.key("a.nc"), place("1-1"), OLD).unwrap();
+    keeper.end(place("1-1"), End::Failed);
+    names.enter(&run.key("a.nc"), place("1-2"), OLD).unwrap();
+    keeper.end(place("1-2"), End::Delivered);
+    assert!(!names.any(), "what is handed over later counts");
+}
+
+#[test]
+fn what_could_not_be_made_does_not_matter_once_a_newer_file_is_there() {
+    let run = Run::new("newer", LONG);
+    let (names, keeper) = (run.names(), run.keeper());
+    for (at, name) in [("1", "a.nc"), ("2", "b.nc"), ("3", "a.nc")] {
+        names.enter(&run.key(name), place(at), OLD).unwrap();
+    }
+    for at in ["1", "2"] {
+        keeper.begin(place(at));
+        keeper.end(place(at), End::Failed);
+    }
+    keeper.begin(place("3"));
+    keeper.end(place("3"), End::Delivered);
+    assert_eq!(names.settle(&run.key("a.nc"), Call::Open), Over::Free);
+    assert_eq!(names.settle(&run.key("b.nc"), Call::Open), Over::Failed, "another name");
+}
+
+#[test]
+fn a_file_is_given_up_or_begun_and_never_both() {
+    let run = Run::new("given-up", LONG);
+    let (names, keeper) = (run.names(), run.keeper());
+    for round in 0..2000 {
+        let name = format!("1-{round}");
+        names.enter(&run.key("a.nc"), place(&name), NEW).unwrap();
+        let found = names.find(&run.key("a.nc"), u64::MAX).unwrap();
+        let (began, is_given_up) = std::thread::scope(|scope| {
+            let gives_up =
+                scope.spawn(|| run.names().hold(found).map(|hold| hold.give_up("record", "given-up")).is_some());
+            let began = loop {
+                match keeper.begin(place(&name)) {
+                    Began::Held => std::thread::yield_now(),
+                    began => break began,
+                }
+            };
+            (began, gives_up.join().unwrap())
+        });
+        assert_eq!(is_given_up, began == Began::GivenUp, "round {round}");
+        keeper.end(place(&name), End::Delivered);
+        assert!(keeper.given_up().is_empty() && !names.any());
+    }
+    std::fs::create_dir(run.folder.join("1-0")).unwrap();
+    std::fs::write(run.folder.join("1-0/record"), b"{}").unwrap();
+    names.enter(&run.key("a.nc"), place("1-0"), NEW).unwrap();
+    let found = names.find(&run.key("a.nc"), u64::MAX).unwrap();
+    names.hold(found).unwrap().give_up("record", "given-up");
+    assert!(run.folder.join("1-0/given-up").exists() && !run.folder.join("1-0/record").exists());
+    keeper.end(place("1-0"), End::Delivered);
+    names.enter(&run.key("a.nc"), place("1-0"), NEW).unwrap();
+    let found = names.find(&run.key("a.nc"), u64::MAX).unwrap();
+    names.hold(found).unwrap().keep();
+    assert_eq!(keeper.begin(place("1-0")), Began::Yes, "the call has failed");
+    keeper.end(place("1-0"), End::Delivered);
+    names.enter(&run.key("a.nc"), place("1-0"), NEW).unwrap();
+    let hold = names.hold(names.find(&run.key("a.nc"), u64::MAX).unwrap());
+    assert_eq!(keeper.begin(place("1-0")), Began::Held);
+    keeper.tidy(|_| false);
+    assert_eq!(keeper.begin(place("1-0")), Began::Yes, "the process was killed");
+    hold.unwrap().give_up("record", "given-up");
+    keeper.end(place("1-0"), End::Delivered);
+    assert!(!names.any());
+    let kept = Kind { may_be_given_up: false, ..NEW };
+    names.enter(&run.key("a.nc"), place("1-0"), kept).unwrap();
+    assert!(names.hold(names.find(&run.key("a.nc"), u64::MAX).unwrap()).is_none(), "other nodes have a part of it");
+}
+
+#[test]
+fn a_launcher_that_is_gone_ends_every_wait() {
+    let mut run = Run::new("gone", LONG);
+    let names = run.names();
+    names.enter(&run.key("a.nc"), place("1-0"), NEW).unwrap();
+    let (here, begin) = (run.here(), Instant::now());
+    let waiting = std::thread::spawn({
+        let names = run.names();
+        move || (names.settle(&Key::new(b"a.nc", here), Call::Look), names.settle_in(None))
+    });
+    std::thread::sleep(Duration::from_millis(20));
+    drop(run.keeper.take());
+    assert_eq!(waiting.join().unwrap(), (Over::Gone, Over::Gone));
+    assert!(begin.elapsed() < Duration::from_secs(5) && names.is_launcher_gone());
+}
+
+#[test]
+fn a_launcher_that_does_not_get_on_is_waited_for_so_long_and_one_that_does_longer() {
+    let limit = Duration::from_millis(300);
+    let run = Run::new("limit", limit);
+    let names = run.names();
+    names.enter(&run.key("a.nc"), place("1-0"), NEW).unwrap();
+    let is_done = AtomicBool::new(false);
+    let begin = Instant::now();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..10 {
+                run.keeper().beat();
+                std::thread::sleep(limit / 3);
+            }
+            is_done.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(names.settle(&run.key("a.nc"), Call::Look), Over::Gone);
+        assert!(is_done.load(Ordering::Relaxed) && begin.elapsed() > limit * 3);
+    });
+}
+
+#[test]
+fn who_finds_no_room_waits_for_it() {
+    let run = Run::new("room", LONG);
+    let (names, keeper) = (run.names(), run.keeper());
+    let mut number = 0;
+    while number < 2048 {
+        names.enter(&run.key(&format!("{number}.nc")), place(&format!("1-{number}")), NEW).unwrap();
+        number += 1;
+    }
+    std::thread::scope(|scope| {
+        let entering = scope.spawn(|| run.names().enter(&run.key("last.nc"), place("2-0"), NEW));
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!entering.is_finished());
+        keeper.end(place("1-77"), End::Delivered);
+        assert_eq!(entering.join().unwrap(), Some(2049));
+    });
+    (0..number).for_each(|number| keeper.end(place(&format!("1-{number}")), End::Delivered));
+    keeper.end(place("2-0"), End::Delivered);
+    assert!(!names.any() && !names.may_have(b"0.nc"));
+}
+
+#[test]
+fn a_file_that_is_no_page_is_none() {
+    let run = Run::new("damaged", LONG);
+    for bytes in [&b""[..], &[7; 100], &[0; 3 << 20]] {
+        let path = run.folder.join("other");
+        std::fs::write(&path, bytes).unwrap();
+        knarr_names::attach(&path);
+        assert!(knarr_names::here().is_none());
+    }
+    assert!(Keeper::create(&run.folder.join("names"), LONG).is_err(), "there is one");
+    knarr_names::attach(&run.folder.join("names"));
+    run.names().enter(&run.key("a.nc"), place("1-0"), NEW).unwrap();
+    assert!(knarr_names::here().is_some_and(Names::any), "programs see what the launcher sees");
+}

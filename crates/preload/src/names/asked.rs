@@ -1,0 +1,209 @@
+//! What happens before and after a call that takes names.
+
+use std::ffi::{c_char, c_int};
+
+use knarr_capture::HandedOver;
+use knarr_names::{Call, Found, Hold, Names, Over, here, is_own};
+
+use super::next::{Answer, errno, fail};
+use super::path::{Name, Target};
+
+/// What a call does with a name.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Use {
+    pub(super) name: Name,
+    pub(super) does: Does,
+    /// A symbolic link stands for what it leads to.
+    pub(super) follows: bool,
+    /// The other name, of calls that take two.
+    pub(super) other: Option<(Name, Does)>,
+}
+
+/// The same, of one name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Does {
+    /// It has nothing to do with what is pending.
+    Nothing,
+    /// It prepares another call that will open the file.
+    Prepares,
+    /// It asks about the file.
+    Looks,
+    /// It opens it, to read or to change what is in it.
+    Opens,
+    /// The same, and makes one if there is none.
+    OpensOrMakes,
+    /// It changes its access, its times, its length.
+    Changes,
+    /// It makes the file if there is none; it is to be new.
+    Makes,
+    /// It makes the file, or empties one that is there.
+    Empties,
+    /// It removes the file.
+    Removes,
+    /// The same, or an empty directory.
+    RemovesAny,
+    /// It takes the name from the file.
+    MovesFrom,
+    /// It gives the name to another file.
+    MovesTo,
+    /// It lists the directory, or removes it.
+    Lists,
+    /// It lists what is below the directory.
+    Walks,
+}
+
+impl Does {
+    fn call(self) -> Call {
+        match self {
+            Self::Nothing | Self::Looks => Call::Look,
+            Self::Opens | Self::OpensOrMakes | Self::Prepares => Call::Open,
+            Self::Changes => Call::Change,
+            Self::Makes | Self::Empties => Call::Create,
+            Self::Removes | Self::RemovesAny => Call::Remove,
+            Self::MovesFrom | Self::MovesTo => Call::Rename,
+            Self::Lists | Self::Walks => Call::List,
+        }
+    }
+
+    /// It needs what is in the file. Without that, older values must not pass for it.
+    fn needs_file(self) -> bool {
+        matches!(self, Self::Looks | Self::Opens | Self::OpensOrMakes | Self::Changes | Self::MovesFrom)
+    }
+
+    fn removes(self) -> bool {
+        matches!(self, Self::Removes | Self::RemovesAny)
+    }
+
+    /// After it, what was pending is gone.
+    fn gives_up(self) -> bool {
+        self.removes() || matches!(self, Self::Empties | Self::MovesTo)
+    }
+}
+
+impl Use {
+    pub(super) fn of(path: *const c_char, does: Does) -> Self {
+        Self::at(libc::AT_FDCWD, path, does)
+    }
+
+    pub(super) fn at(from: c_int, path: *const c_char, does: Does) -> Self {
+        Self { name: Name { from, path }, does, follows: true, other: None }
+    }
+
+    /// A symbolic link stands for itself.
+    pub(super) fn of_link(self) -> Self {
+        self.following(false)
+    }
+
+    pub(super) fn following(self, follows: bool) -> Self {
+        Self { follows, ..self }
+    }
+
+    pub(super) fn and(self, from: c_int, path: *const c_char, does: Does) -> Self {
+        Self { other: Some((Name { from, path }, does)), ..self }
+    }
+}
+
+/// Makes a call that does this with names.
+#[inline]
+pub(super) fn asked<A: Answer>(uses: impl FnOnce() -> Use, call: impl Fn() -> A) -> A {
+    match here() {
+        Some(names) if names.any() => pending(names, &uses(), &call),
+        _ => call(),
+    }
+}
+
+/// Some name is pending.
+#[cold]
+fn pending<A: Answer>(names: &Names, uses: &Use, call: &dyn Fn() -> A) -> A {
+    if is_own() {
+        return call();
+    }
+    let held = match before(names, uses) {
+        Ok(held) => held,
+        Err(reason) => return fail(reason),
+    };
+    let answer = call();
+    let is_absent = answer.has_failed() && errno() == libc::ENOENT;
+    if let Some(hold) = held {
+        // Where the file would have been the first of its name, the program could have removed it.
+        let is_removed = uses.does.removes() && is_absent;
+        if answer.has_failed() && !is_removed {
+            hold.keep();
+            return answer;
+        }
+        hold.give_up(HandedOver::NAME, HandedOver::GIVEN_UP);
+        return if is_removed { A::DONE } else { answer };
+    }
+    if is_absent && uses.follows && through_links(names, uses) { call() } else { answer }
+}
+
+/// Waits for what is pending under the names. Returns what the call may give up; or why it fails.
+fn before<'n>(names: &'n Names, uses: &Use) -> Result<Option<Hold<'n>>, c_int> {
+    if let Some((other, does)) = uses.other {
+        // The first name leaves, so its file has to be there in any case.
+        one(names, &Use { name: uses.name, other: None, ..*uses }, false)?;
+        return one(names, &Use { name: other, does, follows: false, other: None }, true);
+    }
+    one(names, uses, true)
+}
+
+fn one<'n>(names: &'n Names, uses: &Use, may_hold: bool) -> Result<Option<Hold<'n>>, c_int> {
+    let Use { name, does, .. } = *uses;
+    if does == Does::Nothing || name.is_elsewhere() {
+        return Ok(None);
+    }
+    // Afterwards nobody could tell that there was a link.
+    let is_made = matches!(does, Does::Empties | Does::Makes | Does::OpensOrMakes);
+    let needs_links = uses.follows && (is_made || names.any_replaces());
+    match name.target(names, needs_links) {
+        Target::Pending(key) => settle(names, &key.key(), does, may_hold),
+        // Everything that is under way below goes along, or is listed.
+        Target::Directory | Target::Other => {
+            name.settle_below(names, does);
+            Ok(None)
+        }
+    }
+}
+
+/// Waits until a name is pending no longer, unless the call may give it up.
+fn settle<'n>(
+    names: &'n Names,
+    key: &knarr_names::Key<'_>,
+    does: Does,
+    may_hold: bool,
+) -> Result<Option<Hold<'n>>, c_int> {
+    let last = names.generation();
+    while let Some(found) = names.find(key, last) {
+        if may_hold
+            && does.gives_up()
+            && let Some(hold) = names.hold(found)
+        {
+            return Ok(Some(hold));
+        }
+        match names.wait(found, does.call()) {
+            Over::Free => {}
+            over => return after(names, found, does, over).map(|()| None),
+        }
+    }
+    Ok(None)
+}
+
+/// The file did not come.
+fn after(names: &Names, found: Found, does: Does, over: Over) -> Result<(), c_int> {
+    if does.needs_file() && (over == Over::Failed || names.replaces(found)) {
+        // What is there is older than what the program has written.
+        return Err(libc::EIO);
+    }
+    if matches!(does, Does::Empties | Does::Makes | Does::MovesTo) || does.removes() {
+        names.forget(found);
+    }
+    Ok(())
+}
+
+/// True if a name that does not lead to a file leads to a pending one, which has been waited for.
+fn through_links(names: &Names, uses: &Use) -> bool {
+    match uses.name.target(names, true) {
+        Target::Pending(key) => settle(names, &key.key(), uses.does, false).is_ok(),
+        _ => false,
+    }
+}

@@ -1,0 +1,43 @@
+//! Functions that list directories, or what is below them. What is pending there is listed, too.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use super::asked::{Does, Use};
+use super::next::hooks;
+
+fn lists(path: *const c_char) -> Use {
+    Use::of(path, Does::Lists)
+}
+
+/// `paths` ends in a null.
+fn walks(paths: *const *const c_char) -> Use {
+    // SAFETY: the program's own argument, which has one element at least.
+    let first = unsafe { paths.as_ref() }.copied().unwrap_or(std::ptr::null());
+    Use::of(first, Does::Walks)
+}
+
+hooks! {
+    fn opendir(path: *const c_char) -> *mut c_void = lists(path), or nothing;
+    fn scandir(path: *const c_char, found: *mut c_void, filter: *const c_void, order: *const c_void) -> c_int
+        = lists(path), or nothing;
+    fn scandir64(path: *const c_char, found: *mut c_void, filter: *const c_void, order: *const c_void) -> c_int
+        = lists(path), or nothing;
+    fn scandirat(from: c_int, path: *const c_char, found: *mut c_void, filter: *const c_void, order: *const c_void)
+        -> c_int = Use::at(from, path, Does::Lists), or nothing;
+    fn scandirat64(from: c_int, path: *const c_char, found: *mut c_void, filter: *const c_void, order: *const c_void)
+        -> c_int = Use::at(from, path, Does::Lists), or nothing;
+    fn glob(pattern: *const c_char, flags: c_int, error: *const c_void, found: *mut c_void) -> c_int
+        = Use::of(pattern, Does::Walks), or nothing;
+    fn glob64(pattern: *const c_char, flags: c_int, error: *const c_void, found: *mut c_void) -> c_int
+        = Use::of(pattern, Does::Walks), or nothing;
+    fn ftw(path: *const c_char, visit: *const c_void, most: c_int) -> c_int = Use::of(path, Does::Walks), or nothing;
+    fn ftw64(path: *const c_char, visit: *const c_void, most: c_int) -> c_int = Use::of(path, Does::Walks), or nothing;
+    fn nftw(path: *const c_char, visit: *const c_void, most: c_int, flags: c_int) -> c_int
+        = Use::of(path, Does::Walks), or nothing;
+    fn nftw64(path: *const c_char, visit: *const c_void, most: c_int, flags: c_int) -> c_int
+        = Use::of(path, Does::Walks), or nothing;
+    fn fts_open(paths: *const *const c_char, options: c_int, order: *const c_void) -> *mut c_void = walks(paths),
+        or nothing;
+    fn fts64_open(paths: *const *const c_char, options: c_int, order: *const c_void) -> *mut c_void = walks(paths),
+        or nothing;
+}

@@ -1,0 +1,38 @@
+//! Calls of the C library that take the name of a file.
+//!
+//! A file that was handed over gets its name after the program has closed it. Whoever uses the name before has to see what
+//! a program without Knarr would see. So each function of the C library that takes a name looks first whether the name is
+//! pending ([`asked`]), whichever library calls it: HDF5, MPI, Fortran's, a shell. If nothing is pending it costs the look at one
+//! number; for another name than those that are, the look at three more. Calls that move data have no names, and go by.
+//!
+//! - [`asked`]: what happens before and after a call;
+//! - [`path`]: which names a path leads to, through symbolic links;
+//! - [`next`]: the function of the same name in the libraries behind this one, which does the work;
+//! - [`opening`], [`looking`], [`moving`], [`removing`], [`changing`], [`listing`], [`making`], [`resolving`]: the functions,
+//!   by what they do with a name.
+//!
+//! All of this must work in a signal handler, in the child of `vfork`, and before this library's own constructor has run: an
+//! allocator may open files as it begins. So until then system calls are made directly, and later nothing here asks for memory
+//! or takes a lock.
+
+mod asked;
+mod changing;
+mod listing;
+mod looking;
+mod making;
+mod moving;
+mod next;
+mod opening;
+mod path;
+mod removing;
+mod resolving;
+
+use std::path::PathBuf;
+
+/// To be called once, when this library is loaded.
+pub(crate) fn loaded() {
+    if let Some(run) = std::env::var_os(knarr_capture::RUN_DIRECTORY) {
+        knarr_names::attach(&PathBuf::from(run).join(knarr_capture::NAMES));
+    }
+    next::begin();
+}

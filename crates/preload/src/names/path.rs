@@ -1,0 +1,174 @@
+//! Which pending name a path leads to.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
+
+use knarr_names::{Directory, Key, Names, last_of};
+use rustix::fs::{AtFlags, CWD, FileType, readlinkat_raw, statat};
+
+use super::asked::Does;
+
+/// A path as a program gives it: it counts from a directory, or from the working directory.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Name {
+    pub(super) from: c_int,
+    pub(super) path: *const c_char,
+}
+
+/// What a path leads to.
+#[allow(clippy::large_enum_variant, reason = "nothing here may ask for memory")]
+pub(super) enum Target {
+    /// A name that is pending.
+    Pending(Named),
+    /// A directory, as the path alone says.
+    Directory,
+    /// Anything else.
+    Other,
+}
+
+/// Longest name of a file.
+const LONGEST: usize = 255;
+
+/// A name, apart from the path that led to it.
+pub(super) struct Named {
+    last: [u8; LONGEST],
+    length: usize,
+    directory: Directory,
+}
+
+impl Named {
+    fn new(key: (&[u8], Directory)) -> Option<Self> {
+        let (bytes, directory) = key;
+        let mut last = [0; LONGEST];
+        last.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(Self { last, length: bytes.len(), directory })
+    }
+
+    pub(super) fn key(&self) -> Key<'_> {
+        Key::new(self.last.get(..self.length).unwrap_or_default(), self.directory)
+    }
+}
+
+/// Links that lead to links, at most, as for the system.
+const MOST_LINKS: usize = 40;
+/// Bytes of a path that a link leads to. The stack of a signal handler may be small.
+const ROOM: usize = 1024;
+
+impl Name {
+    fn path(&self) -> Option<&CStr> {
+        // SAFETY: a path that a program gives the C library is null or ends in a zero, and stays during the call.
+        (!self.path.is_null()).then(|| unsafe { CStr::from_ptr(self.path) })
+    }
+
+    /// The directory that a relative path counts from. `None` if it is none: then the call fails.
+    fn from(&self) -> Option<BorrowedFd<'_>> {
+        match self.from {
+            libc::AT_FDCWD => Some(CWD),
+            // SAFETY: a descriptor of the program, which the system checks; it is not closed here.
+            from => (from >= 0).then(|| unsafe { BorrowedFd::borrow_raw(from) }),
+        }
+    }
+
+    /// True for names that are never pending. An allocator may use them while it begins.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        let Some(path) = self.path().map(CStr::to_bytes) else { return true };
+        path.is_empty()
+            || [&b"/proc/"[..], b"/sys/"].iter().any(|system| path.starts_with(system))
+            || path.starts_with(b"/dev/") && !path.starts_with(b"/dev/shm/")
+    }
+
+    /// What the path leads to. With `through_links`, what symbolic links lead to counts.
+    pub(super) fn target(&self, names: &Names, through_links: bool) -> Target {
+        let Some(path) = self.path() else { return Target::Other };
+        let Some(from) = self.from().or_else(|| path.to_bytes().starts_with(b"/").then_some(CWD)) else {
+            return Target::Other;
+        };
+        match look(names, from, path.to_bytes()) {
+            Target::Other if through_links => follow(names, from, path),
+            target => target,
+        }
+    }
+
+    /// Waits for what is under way below the directory that the path leads to, if it leads to one.
+    pub(super) fn settle_below(&self, names: &Names, does: Does) {
+        let (Some(path), Some(from)) = (self.path(), self.from()) else { return };
+        let is_directory = || {
+            let found = statat(from, path, AtFlags::SYMLINK_NOFOLLOW);
+            found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Directory)
+        };
+        match does {
+            // The directory itself.
+            Does::RemovesAny if !is_directory() => {}
+            Does::Lists | Does::RemovesAny => {
+                if let Some(directory) = Directory::at(from, path) {
+                    names.settle_in(Some(directory));
+                }
+            }
+            Does::MovesFrom if !is_directory() => {}
+            // Everything below, however deep. Nobody knows which directories those are.
+            Does::Walks | Does::MovesFrom => {
+                names.settle_in(None);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What a path leads to without links in its last component.
+fn look(names: &Names, from: BorrowedFd<'_>, path: &[u8]) -> Target {
+    if names.any_is_directory() {
+        // Files in a directory that is pending are as pending.
+        let ends = path.iter().enumerate().filter(|(at, byte)| **byte == b'/' && *at > 0).map(|(at, _)| at);
+        for above in ends.filter_map(|end| path.get(..end)) {
+            if let Some(found) = pending(names, from, above) {
+                return Target::Pending(found);
+            }
+        }
+    }
+    if last_of(path).is_none() {
+        return Target::Directory;
+    }
+    pending(names, from, path).map_or(Target::Other, Target::Pending)
+}
+
+fn pending(names: &Names, from: BorrowedFd<'_>, path: &[u8]) -> Option<Named> {
+    let (last, directory) = last_of(path)?;
+    if !names.may_have(last) {
+        return None;
+    }
+    let directory = Directory::of(from, directory)?;
+    names.find(&Key::new(last, directory), u64::MAX)?;
+    Named::new((last, directory))
+}
+
+/// What the symbolic link at a path leads to, if it is one.
+fn follow(names: &Names, from: BorrowedFd<'_>, path: &CStr) -> Target {
+    let mut room = [0; ROOM];
+    let mut length = 0;
+    for _ in 0..MOST_LINKS {
+        let mut led = [MaybeUninit::uninit(); ROOM];
+        let here = if length == 0 { Some(path) } else { CStr::from_bytes_until_nul(&room).ok() };
+        let Some(here) = here else { return Target::Other };
+        let Ok((led, _)) = readlinkat_raw(from, here, &mut led) else { return Target::Other };
+        // A relative one counts from the directory that the link is in.
+        let keep = if led.starts_with(b"/") { 0 } else { last_of(here.to_bytes()).map_or(0, |(_, above)| above.len()) };
+        if length == 0 {
+            let above = path.to_bytes().get(..keep).unwrap_or_default();
+            let Some(place) = room.get_mut(..keep) else { return Target::Other };
+            place.copy_from_slice(above);
+        }
+        length = keep + led.len();
+        // One byte stays for the zero. What was cut is no path.
+        let Some(place) = room.get_mut(keep..length).filter(|_| length < ROOM - 1) else { return Target::Other };
+        place.copy_from_slice(led);
+        if let Some(end) = room.get_mut(length) {
+            *end = 0;
+        }
+        match look(names, from, room.get(..length).unwrap_or_default()) {
+            Target::Other => {}
+            target => return target,
+        }
+    }
+    Target::Other
+}

@@ -1,0 +1,193 @@
+//! Names of files that the program has closed and that are not there yet. Whoever uses one waits, and this launcher looks after
+//! that: it says when the file is there, makes what is waited for first, and tells users who waits for long.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use knarr_capture::{HandedOver, place_of};
+use knarr_flow::engine::Progress;
+use knarr_names::{Began, Call, End, Keeper, Waited};
+
+use super::news::News;
+use super::outcome::Outcome;
+use super::spool::Spool;
+use crate::notices::Notices;
+use crate::processes::{Processes, System};
+
+/// How long a call waits at most for a file while no file gets on.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Users are told of a call that waits for longer.
+const LONG: Duration = Duration::from_secs(5);
+/// How often is looked who waits, if nobody begins to.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Calls that have waited for files.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct NameWaits {
+    /// How many, by what they did.
+    pub calls: BTreeMap<Call, u64>,
+    /// How long all of them took.
+    pub time: Duration,
+    /// The longest, and the name that it waited for.
+    pub longest: Option<(Duration, String)>,
+}
+
+impl NameWaits {
+    fn add(&mut self, waited: Waited) {
+        *self.calls.entry(waited.call).or_default() += 1;
+        self.time += waited.time;
+        if self.longest.as_ref().is_none_or(|(longest, _)| waited.time > *longest) {
+            self.longest = Some((waited.time, String::from_utf8_lossy(&waited.name).into_owned()));
+        }
+    }
+
+    /// Number of calls.
+    pub fn count(&self) -> u64 {
+        self.calls.values().sum()
+    }
+}
+
+/// The names of a run. Without a place for the page nobody waits.
+pub(super) struct Names {
+    keeper: Option<Keeper>,
+    waits: Mutex<NameWaits>,
+    /// Set when nobody listens any more.
+    is_over: AtomicBool,
+    /// Bytes of the file under way that are done, and all of them.
+    done: AtomicU64,
+    all: AtomicU64,
+}
+
+impl Names {
+    /// Makes the page in the spool, and shows it to programs in the directory of the run. Without a page nobody waits; programs
+    /// run all the same.
+    pub(super) fn of_run(spool: Option<&Spool>, run: &Path, notices: &dyn Notices) -> Self {
+        let keeper = spool.and_then(|spool| {
+            let (path, link) = (spool.path().join(knarr_capture::NAMES), run.join(knarr_capture::NAMES));
+            let made = Keeper::create(&path, LIMIT);
+            let made = made.and_then(|keeper| std::os::unix::fs::symlink(&path, link).map(|()| keeper));
+            made.inspect_err(|error| {
+                notices.warn(&format!("nobody waits for names of files that are not there yet: {error}"))
+            })
+            .ok()
+        });
+        let (waits, is_over) = (Mutex::default(), AtomicBool::new(false));
+        let (done, all) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { keeper, waits, is_over, done, all }
+    }
+
+    /// The launcher is about to make a file of what lies in `directory`.
+    pub(super) fn begin(&self, directory: &Path) -> Began {
+        let kept = self.keeper.as_ref().zip(place_of(directory));
+        kept.map_or(Began::Yes, |(keeper, place)| keeper.begin(place))
+    }
+
+    /// What became of the file.
+    pub(super) fn end(&self, directory: &Path, outcome: &Outcome) {
+        let failed = matches!(outcome, Outcome::Undelivered(..) | Outcome::Failed(_));
+        if let Some((keeper, place)) = self.keeper.as_ref().zip(place_of(directory)) {
+            keeper.end(place, if failed { End::Failed } else { End::Delivered });
+        }
+    }
+
+    /// A file may have to be made of a session that is not read: from now on its name is waited for.
+    pub(super) fn enter(&self, handed: &HandedOver, directory: &Path) {
+        if let Some(keeper) = &self.keeper {
+            handed.enter(&keeper.names(), directory);
+        }
+    }
+
+    /// True if some call waits.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.keeper.as_ref().is_some_and(|keeper| !keeper.waits().is_empty())
+    }
+
+    /// Of these directories of the spool, those that somebody waits for or that the program has given up.
+    pub(super) fn urgent<'d>(&self, directories: impl Iterator<Item = &'d PathBuf>) -> Vec<PathBuf> {
+        let Some(keeper) = &self.keeper else { return Vec::new() };
+        let mut places: BTreeSet<Vec<u8>> = keeper.waits().into_iter().map(|waits| waits.place).collect();
+        places.extend(keeper.given_up());
+        let is_urgent =
+            |directory: &&PathBuf| directory.file_name().is_some_and(|name| places.contains(name.as_encoded_bytes()));
+        directories.filter(is_urgent).cloned().collect()
+    }
+
+    /// What has waited by now.
+    pub(super) fn waits(&self) -> NameWaits {
+        self.collect();
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn collect(&self) {
+        let mut waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+        for waited in self.keeper.iter().flat_map(Keeper::take_waited) {
+            waits.add(waited);
+        }
+    }
+
+    /// Looks after calls that wait, until [`Names::is_over`]. To be called in a thread.
+    pub(super) fn look_after(&self, notices: &dyn Notices, send: &Sender<News>) {
+        let Some(keeper) = &self.keeper else { return };
+        let (mut heard, mut told) = (0, BTreeSet::new());
+        while !self.is_over.load(Ordering::Acquire) {
+            heard = keeper.listen(heard, LOOK_EVERY);
+            keeper.tidy(|process| System.alive(process));
+            self.collect();
+            let waits = keeper.waits();
+            for long in waits.iter().filter(|waits| waits.since > LONG) {
+                if told.insert((long.process, long.name.clone())) {
+                    let name = String::from_utf8_lossy(&long.name);
+                    notices.tell(&format!("{} waits for {name}: {}", told_of(long.process), self.progress()));
+                }
+            }
+            if (!waits.is_empty() || !keeper.given_up().is_empty()) && send.send(News::Named).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// How far the file under way is.
+    fn progress(&self) -> String {
+        let [done, all] = [&self.done, &self.all].map(|bytes| bytes.load(Ordering::Relaxed));
+        match all {
+            0 => "it is not begun".to_owned(),
+            all => format!("{} % of the file that is made are done", done.min(all) * 100 / all),
+        }
+    }
+
+    /// Ends [`Names::look_after`].
+    pub(super) fn stop(&self) {
+        self.is_over.store(true, Ordering::Release);
+        if let Some(keeper) = &self.keeper {
+            keeper.ring();
+        }
+    }
+}
+
+/// A process, as users know it.
+fn told_of(process: u32) -> String {
+    let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+    format!("{} ({process})", name.trim())
+}
+
+/// The launcher gets on with a file.
+pub(super) struct Beat(pub(super) Arc<Names>);
+
+impl Progress for Beat {
+    fn begin(&self, _phase: &str, bytes: u64) {
+        self.0.done.store(0, Ordering::Relaxed);
+        self.0.all.store(bytes, Ordering::Relaxed);
+        self.advance(0);
+    }
+
+    fn advance(&self, bytes: u64) {
+        self.0.done.fetch_add(bytes, Ordering::Relaxed);
+        if let Some(keeper) = &self.0.keeper {
+            keeper.beat();
+        }
+    }
+}
