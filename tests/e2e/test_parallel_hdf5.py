@@ -82,6 +82,12 @@ def written(run: Runner, program: Path, name: str, *arguments: object, config: s
     return run(*ranks(program, name, *arguments, count=count), config=config, **how)
 
 
+def members(values: np.ndarray | np.generic) -> object:
+    """What values hold. What lies between the members of compounds is nobody's."""
+    names = values.dtype.names
+    return {name: members(values[name]) for name in names} if names else values.tobytes()
+
+
 def objects(path: Path) -> dict[str, object]:
     """Everything in a file: values, types, shapes, fill values, attributes."""
     found: dict[str, object] = {}
@@ -89,9 +95,7 @@ def objects(path: Path) -> dict[str, object]:
     def visit(name: str, thing: h5py.HLObject) -> None:
         found[f"{name}@"] = sorted((key, str(value)) for key, value in thing.attrs.items() if "REFERENCE" not in key)
         if isinstance(thing, h5py.Dataset):
-            # What lies between the members of compounds is nobody's.
-            values = thing[()].tolist() if thing.dtype.names else thing[()].tobytes()
-            found[name] = (thing.dtype.str, thing.shape, thing.maxshape, str(thing.fillvalue), values)
+            found[name] = (thing.dtype.str, thing.shape, thing.maxshape, str(thing.fillvalue), members(thing[()]))
 
     with h5py.File(path) as file:
         visit("/", file)
@@ -446,3 +450,21 @@ def test_a_file_without_datasets_takes_the_place_of_a_smaller_one(run):
     was_handed_over(ran, "hist.h5")
     with h5py.File(run.folder / "hist.h5") as file:
         assert file.attrs["title"] == "new"
+
+
+@pytest.fixture(scope="module")
+def compound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("compound"), "hdf5", HERE / "compound.c")
+
+
+@pytest.mark.parametrize("seed", [1, 1001])
+def test_members_of_compounds_one_after_the_other(run, knarr, compound, tmp_path, seed):
+    """Any types, members in any order and within others, converted or not, over each other: what HDF5 reads meanwhile,
+    and the file."""
+    ran = run(*MPIRUN, 2, compound, "hist.h5", seed, 40, config=RULE)
+    command = [*MPIRUN, "2", compound, "hist.h5", str(seed), "40"]
+    expected = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    assert ran.out == expected
+    was_handed_over(ran, "hist.h5")
+    assert objects(run.folder / "hist.h5") == objects(tmp_path / "hist.h5")
+    assert not spools()

@@ -308,3 +308,26 @@ def test_a_directory_of_that_name_is_the_library_s_error(run, blocks):
 
 def test_nothing_to_recover_is_said(knarr, tmp_path):
     assert "nothing in it was handed over" in knarr.fails(2, "run", "--recover", tmp_path)
+
+
+def test_a_small_file_does_not_grow(run, knarr, blocks, tmp_path):
+    """What HDF5 needs besides takes more than the values: it is as PnetCDF writes it, unless the rule says more."""
+    (tmp_path / "plain").mkdir()
+    subprocess.run([*MPIRUN, "2", blocks, "plain.nc", "1", "4"], cwd=tmp_path / "plain", check=True)
+    plain, hist = tmp_path / "plain" / "plain.nc", run.folder / "hist.nc"
+    ran = run(*MPIRUN, 2, blocks, "hist.nc", 1, 4, config=RULE)
+    told = ran.file("hist.nc")
+    assert hist.stat().st_size == told["output_bytes"] <= plain.stat().st_size
+    # PnetCDF leaves a little room between header and values.
+    assert abs(told["input_bytes"] - plain.stat().st_size) < 512
+    assert "as the program's library writes it" in ran.err
+    knarr("verify", plain, hist)
+    assert sorted(path.name for path in run.folder.iterdir()) == ["field.npy", "hist.nc"]
+    ran = run(*MPIRUN, 2, blocks, "hist.nc", 1, 4, config=f'{RULE}output = "netcdf4"\n')
+    with netCDF4.Dataset(hist) as file:
+        assert file.data_model == "NETCDF4"
+
+
+def test_the_size_before_is_that_of_the_plain_file(run, blocks, plain):
+    ran = written(run, blocks, "hist.nc", STEPS, ROWS)
+    assert abs(ran.file("hist.nc")["input_bytes"] - plain.stat().st_size) < 512

@@ -52,6 +52,19 @@ def test_datasets_of_h5py_get_filters_as_they_are_created(run):
     )
 
 
+def test_filters_of_the_program_cost_knarr_nothing(run):
+    ran = run(
+        *script("""
+        with h5py.File("a.h5", "w") as file:
+            file.create_dataset("own", data=FIELD, chunks=(1, 128, 256), compression="gzip")
+        """),
+        config=WRITE,
+    )
+    found = ran.file("a.h5")
+    assert "0 datasets compressed" in found["reason"] and found["energy"]["seconds"]["encode"] == 0, found
+    assert "encoding took it" not in ran.err
+
+
 def test_what_was_saved_and_what_it_cost_is_told(run):
     ran = run(
         *script("""

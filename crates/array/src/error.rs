@@ -205,6 +205,17 @@ impl Error {
         &self.message
     }
 
+    /// Places and message, without what to do about it.
+    pub fn without_advice(&self) -> String {
+        let places = self.places.iter().map(|place| format!("{place}: "));
+        places.chain([self.message.clone()]).collect()
+    }
+
+    /// True if it is what was asked for that cannot be served, and not reading or writing that failed.
+    pub fn is_of_wishes(&self) -> bool {
+        matches!(self.kind, ErrorKind::Usage | ErrorKind::Unsupported | ErrorKind::Quality)
+    }
+
     /// The advice, if there is one.
     pub fn advice(&self) -> Option<&str> {
         self.hint.as_deref().or(self.default_hint.as_deref())

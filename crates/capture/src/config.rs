@@ -84,6 +84,11 @@ impl Config {
     /// # Errors
     /// `Config` with line and column.
     pub fn parse(text: &str) -> Result<Self> {
+        let table: toml::Table = toml::from_str(text).map_err(|error| misread(&error))?;
+        if table.is_empty() {
+            return Err(Error::new(ErrorKind::Config, "the file says nothing")
+                .hint("add [[file]] with a pattern, such as pattern = \"*.nc\"; docs/run.md has an example"));
+        }
         let Keys { machine, site, file } = toml::from_str(text).map_err(|error| misread(&error))?;
         if let Some(site) = &site {
             site.check()?;

@@ -39,6 +39,8 @@ pub enum Event {
         /// The file.
         #[serde(with = "path_bytes")]
         path: PathBuf,
+        /// Path of the dataset in it; that of a group if it has no name yet.
+        variable: String,
         /// What it got.
         given: Given,
     },
@@ -231,7 +233,11 @@ mod tests {
             Event::Waits(true),
             Event::Opened { path: path.clone(), created: true, writers: Writers::Near },
             Event::Opened { path: path.clone(), created: false, writers: Writers::Apart(vec!["a".to_owned()]) },
-            Event::Created { path: path.clone(), given: Given::Usual("a reason".to_owned()) },
+            Event::Created {
+                path: path.clone(),
+                variable: "/T".to_owned(),
+                given: Given::Usual("a reason".to_owned()),
+            },
             Event::InParts { path: path.clone() },
             Event::HandedOver { directory: path.clone() },
             Event::SetAside { directory: path.clone() },

@@ -42,6 +42,12 @@ pub struct Plan {
     pub energy_source: String,
     /// One entry per variable, in file order.
     pub variables: Vec<VariablePlan>,
+    /// Names in the settings that nothing in the file has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lacking: Vec<String>,
+    /// Why all that was asked of single variables was left out, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<String>,
 }
 
 /// Where the values of a plan go.
@@ -99,6 +105,9 @@ pub struct VariablePlan {
     pub raw_bytes: u64,
     /// What happens to the variable.
     pub action: Action,
+    /// Settings that it cannot have, in words, and why: it is written without them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unmet: Vec<String>,
 }
 
 /// What happens to a variable.

@@ -35,6 +35,7 @@ pub(crate) fn run(arguments: &Generate) -> Result<u8> {
         command: crate::report::command_line(),
         when: knarr_flow::provenance::today(),
         save_plan: !is_plain,
+        classic_above: None,
     };
     let progress = Bar::new(output.display().to_string());
     let done = repack_source(&engine, source, output, &settings, &options, &progress)

@@ -78,6 +78,7 @@ impl One {
             command: self.command.clone(),
             when: self.when.clone(),
             save_plan: true,
+            classic_above: None,
         };
         let request = self.request()?;
         repack_source(engine, self.open(engine)?, &self.output, &self.settings(&request)?, &options, progress)

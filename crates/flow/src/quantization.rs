@@ -278,6 +278,7 @@ mod tests {
             shape: vec![4],
             raw_bytes: 16,
             action: Action::Encode(Box::new(choice(chain, "zstd:3"))),
+            unmet: Vec::new(),
         };
         (variable, plan)
     }
@@ -296,6 +297,8 @@ mod tests {
             energy_source: String::new(),
             input_file: None,
             variables: variables.iter().map(|(_, plan)| plan.clone()).collect(),
+            lacking: Vec::new(),
+            left_out: None,
         };
         let taken: Vec<String> = taken.iter().map(|&name| name.to_owned()).collect();
         Records::of(&model, &plan, &taken)

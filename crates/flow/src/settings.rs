@@ -18,7 +18,7 @@ use knarr_codec::codec::{FilterSet, ReaderLevel};
 mod chunks;
 mod other_names;
 
-pub use chunks::{ChunkRule, chunk_shape, within_limits};
+pub use chunks::{ChunkRule, chunk_shape, small_chunks, within_limits};
 pub use other_names::no_variable;
 
 /// What holds for the variables a pattern matches. What is `None` is left as it was.
@@ -53,6 +53,9 @@ pub struct Settings {
     pub rules: Vec<Rule>,
     /// Names that a file lacks are those of another file of the same run: it is no mistake.
     pub names_of_many: bool,
+    /// A program has ended, or works on, and its file is to be there in any case: what the file does not allow is left out, and the
+    /// plan says so.
+    pub lenient: bool,
     /// Releases of HDF5 whose file format HDF5 and netCDF-4 outputs may use.
     pub libver: LibverBounds,
     /// Decode and compare every chunk before it is written.
@@ -79,6 +82,7 @@ impl Default for Settings {
             chunks: ChunkRule::Auto,
             rules: Vec::new(),
             names_of_many: false,
+            lenient: false,
             libver: LibverBounds::default(),
             verify: true,
             plan: None,
@@ -213,6 +217,20 @@ impl Settings {
         unheard
     }
 
+    /// The same without anything that may change values.
+    #[must_use]
+    pub fn without_bounds(&self) -> Self {
+        let rules = self.rules.iter().map(|rule| Rule { quality: None, ..rule.clone() }).collect();
+        Self { quality: Quality::LOSSLESS, rules, ..self.clone() }
+    }
+
+    /// The same without what is asked of single variables, and without a chain and chunks for all of them.
+    #[must_use]
+    pub fn of_no_variable(&self) -> Self {
+        let (quality, chunks) = (Quality::LOSSLESS, ChunkRule::Auto);
+        Self { quality, chain: None, chunks, rules: Vec::new(), ..self.clone() }
+    }
+
     /// Checks the qualities as far as no file need be known: numbers, and that for each part that qualifies a bound
     /// there is one for some variable.
     ///
@@ -230,12 +248,13 @@ impl Settings {
         all.validate_parts()
     }
 
-    /// Checks that every rule that names a variable or a dimension finds it, unless the names are those of many files.
+    /// Checks that every rule that names a variable or a dimension finds it, unless the names are those of many files or what a
+    /// file lacks is left out.
     ///
     /// # Errors
     /// `Usage` with the nearest names.
     pub fn check_names(&self, model: &Model) -> Result<()> {
-        if self.names_of_many {
+        if self.names_of_many || self.lenient {
             return Ok(());
         }
         self.lacking(model).into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
@@ -245,6 +264,11 @@ impl Settings {
     pub fn lacking(&self, model: &Model) -> Vec<(Name, Error)> {
         let names = self.names().into_iter().filter(|name| !name.is_in(model));
         names.map(|name| (name.clone(), name.missing_in(model))).collect()
+    }
+
+    /// The names and patterns that nothing in the file is called, as they were written.
+    pub fn lacking_names(&self, model: &Model) -> Vec<String> {
+        self.names().into_iter().filter(|name| !name.is_in(model)).map(|name| name.text).collect()
     }
 
     /// The names and patterns in these settings, each once.

@@ -12,8 +12,10 @@ pub(crate) fn joined(puts: &[Put], boundary: Option<u64>) -> Vec<Put> {
     let mut all: Vec<Put> = Vec::new();
     let mut end = 0;
     for put in puts {
+        let width = put.width();
         let follows = |last: &Put| {
-            let same = (last.variable, last.dtype, last.order) == (put.variable, put.dtype, put.order);
+            let same = (last.variable, last.dtype, last.order, &last.parts)
+                == (put.variable, put.dtype, put.order, &put.parts);
             let is_plain = last.stride.is_empty() && put.stride.is_empty();
             same && is_plain && last.boxes.axes() == put.boxes.axes() && end == put.offset && boundary != Some(end)
         };
@@ -21,7 +23,7 @@ pub(crate) fn joined(puts: &[Put], boundary: Option<u64>) -> Vec<Put> {
             Some(last) if follows(last) => last,
             _ => {
                 let boxes = Regions::with_capacity(put.boxes.axes(), put.boxes.len());
-                all.push(Put { boxes, stride: put.stride.clone(), ..*put });
+                all.push(Put { boxes, stride: put.stride.clone(), parts: put.parts.clone(), ..*put });
                 end = put.offset;
                 let Some(last) = all.last_mut() else { break };
                 last
@@ -33,7 +35,7 @@ pub(crate) fn joined(puts: &[Put], boundary: Option<u64>) -> Vec<Put> {
                 Some((axis, last)) => last[axis] += count[axis],
                 None => last.boxes.push(start, count),
             }
-            end = end.saturating_add(elements(count).saturating_mul(put.dtype.size() as u64));
+            end = end.saturating_add(elements(count).saturating_mul(width));
         }
     }
     all
@@ -57,7 +59,7 @@ mod tests {
 
     fn put(start: [u64; 3], count: [u64; 3], offset: u64) -> Put {
         let boxes = Regions::from(&Region::new(start, count));
-        Put { variable: 1, dtype: DType::F64, boxes, stride: Vec::new(), order: 4, offset }
+        Put { variable: 1, dtype: DType::F64, boxes, stride: Vec::new(), parts: Vec::new(), order: 4, offset }
     }
 
     /// One put with the boxes of both.

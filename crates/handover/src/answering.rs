@@ -117,7 +117,8 @@ mod tests {
                 let value = u32::try_from(1 + rank * 10 + order).unwrap().to_le_bytes();
                 log.write(offset, DType::U32, &value.repeat(24)).unwrap();
                 let boxes = Regions::from(&region);
-                log.push(&[Put { variable: 0, dtype: DType::U32, boxes, stride, order, offset }]).unwrap();
+                log.push(&[Put { variable: 0, dtype: DType::U32, boxes, stride, parts: Vec::new(), order, offset }])
+                    .unwrap();
             }
         }
     }

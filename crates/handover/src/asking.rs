@@ -67,7 +67,11 @@ impl Asking {
         self.bytes = 0;
         let mut pieces: Vec<Piece> = Vec::new();
         for one in std::mem::take(&mut self.moves) {
-            let runs = Runs { from: one.from, length: one.len as u64, count: one.runs, step: one.from_step };
+            let runs = match one.from_step == one.len as u64 {
+                // They lie apart only where they are wanted.
+                true => Runs { from: one.from, length: one.bytes(), count: 1, step: one.from_step },
+                false => Runs { from: one.from, length: one.len as u64, count: one.runs, step: one.from_step },
+            };
             match pieces.last_mut().filter(|last| {
                 let fits = last.bytes + one.bytes() <= LONGEST_VALUES;
                 fits && last.file() == one.file && last.runs.len() < MOST_RUNS

@@ -84,8 +84,8 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// An axis over which runs lie apart: how many, how far the next one is among what is wanted and in the box, and which one it
-/// is at the moment.
+/// An axis over which runs lie apart: how many, how far the next one is among what is wanted and in the box, in bytes, and
+/// which one it is at the moment.
 #[derive(Debug, Clone, Copy)]
 struct Outer {
     number: u64,
@@ -156,7 +156,7 @@ impl<'g> Copying<'g> {
         for at in covering.unwrap_or(0)..self.near.len() {
             let near = self.near[at];
             if self.meet(wanted, near) {
-                self.moves(wanted, near, size, |_, _, one, _| {
+                self.moves(wanted, near, size, |_, _, one| {
                     answer.moves.push(one);
                     Ok(())
                 })?;
@@ -204,8 +204,11 @@ impl<'g> Copying<'g> {
         self.look(wanted);
         let covering = self.covering(wanted);
         let is_traced = covering.is_none() && matches!(beneath, Beneath::Nothing(_));
+        // Elements are seen, or each of their bytes where puts have only some of them.
+        let size = beneath.size() as u64;
+        let (unit, units) = if self.puts.has_parts() { (1, size) } else { (size.max(1), 1) };
         if is_traced {
-            self.seen.begin(elements(wanted.count));
+            self.seen.begin(elements(wanted.count).saturating_mul(units));
         }
         if let (None, Beneath::Fill(element)) = (covering, beneath) {
             let place =
@@ -216,10 +219,10 @@ impl<'g> Copying<'g> {
         for at in covering.unwrap_or(0)..self.near.len() {
             let near = self.near[at];
             if self.meet(wanted, near) {
-                let size = beneath.size();
-                self.moves(wanted, near, size, |source, seen, one, (to, run, step)| {
+                self.moves(wanted, near, beneath.size(), |source, seen, one| {
                     if is_traced {
-                        (0..one.runs).for_each(|number| seen.put(to + number * step, run));
+                        let run = |number| one.run(number).1 as u64 / unit;
+                        (0..one.runs).for_each(|number| seen.put(run(number), one.len as u64 / unit));
                     }
                     let one = Move { to: here.start.saturating_add(one.to), ..one };
                     answer.as_deref_mut().into_iter().for_each(|answer| answer.moves.push(one));
@@ -227,7 +230,7 @@ impl<'g> Copying<'g> {
                 })?;
             }
         }
-        Ok(if is_traced { self.seen.first_missing() } else { None })
+        Ok(if is_traced { self.seen.first_missing().map(|missing| missing / units.max(1)) } else { None })
     }
 
     /// Finds what a box has of the elements wanted. False if that is nothing.
@@ -247,7 +250,7 @@ impl<'g> Copying<'g> {
     }
 
     /// Calls `each` for the elements that [`Copying::meet`] has found, run by run: how they are copied to the beginning of what
-    /// is wanted, and the number of the first element of the first run, the elements of a run, and how far the next run is.
+    /// is wanted.
     ///
     /// # Errors
     /// `Corrupt` for a put of elements of another size; those of `each`.
@@ -256,7 +259,7 @@ impl<'g> Copying<'g> {
         wanted: Lattice<'_>,
         (number, place): (u32, u32),
         size: usize,
-        mut each: impl FnMut(&mut Source<'g>, &mut Seen, Move, (u64, u64, u64)) -> Result<()>,
+        mut each: impl FnMut(&mut Source<'g>, &mut Seen, Move) -> Result<()>,
     ) -> Result<()> {
         let Self { source, puts, both, outer, seen, .. } = self;
         let ((start, end), of) = (puts.boxes.at(place), puts.of(number));
@@ -265,49 +268,53 @@ impl<'g> Copying<'g> {
             return Err(Error::corrupt("a put of elements of another size"));
         }
         let (file, begin) = source.place(put.rank, offset).ok_or_else(|| Error::internal("values of no rank"))?;
-        // In elements: how far one along an axis is from the next, where it is wanted and in the box, from the last axis on.
-        let (mut far_to, mut far_from, mut run) = (1, 1, 1);
-        let (mut to, mut from) = (0, 0);
-        outer.clear();
-        for axis in (0..both.len()).rev() {
-            let both = both[axis];
-            to += both.to * far_to;
-            from += both.from * far_from;
-            let (step_to, step_from) = (both.to_step * far_to, both.from_step * far_from);
-            if outer.is_empty() && (both.number == 1 || step_to == run && step_from == run) {
-                run *= both.number;
-            } else if both.number > 1 {
-                outer.push(Outer { number: both.number, to: step_to, from: step_from, at: 0 });
+        for (to, from, run) in put.parts() {
+            // In bytes: how far an element along an axis is from the next, where it is wanted and in the box, from the last
+            // axis on. Elements of which all bytes were put follow each other, and make longer runs.
+            let (mut far_to, mut far_from) = (size as u64, put.width);
+            let (mut to, mut from, mut run) = (to, from, run);
+            outer.clear();
+            for axis in (0..both.len()).rev() {
+                let both = both[axis];
+                to += both.to * far_to;
+                from += both.from * far_from;
+                let (step_to, step_from) = (both.to_step * far_to, both.from_step * far_from);
+                if outer.is_empty() && (both.number == 1 || step_to == run && step_from == run) {
+                    run *= both.number;
+                } else if both.number > 1 {
+                    outer.push(Outer { number: both.number, to: step_to, from: step_from, at: 0 });
+                }
+                far_to *= wanted.count[axis];
+                far_from *= put.along(axis, end[axis] - start[axis]).0;
             }
-            far_to *= wanted.count[axis];
-            far_from *= put.along(axis, end[axis] - start[axis]).0;
-        }
-        // The runs of the innermost axis are one move.
-        let inner = outer.first().copied().unwrap_or(Outer { number: 1, to: 0, from: 0, at: 0 });
-        let outer = outer.get_mut(1..).unwrap_or_default();
-        let bytes = |elements: u64| usize::try_from(elements).unwrap_or(usize::MAX).saturating_mul(size);
-        loop {
-            let one = Move {
-                file,
-                from: begin + from * size as u64,
-                to: bytes(to),
-                len: bytes(run),
-                runs: inner.number,
-                from_step: inner.from * size as u64,
-                to_step: bytes(inner.to),
-            };
-            each(source, seen, one, (to, run, inner.to))?;
-            // The next ones, as an odometer goes.
-            let Some(turned) = outer.iter().position(|outer| outer.at + 1 < outer.number) else { return Ok(()) };
-            for outer in &mut outer[..turned] {
-                to -= outer.at * outer.to;
-                from -= outer.at * outer.from;
-                outer.at = 0;
+            // The runs of the innermost axis are one move.
+            let inner = outer.first().copied().unwrap_or(Outer { number: 1, to: 0, from: 0, at: 0 });
+            let outer = outer.get_mut(1..).unwrap_or_default();
+            let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+            loop {
+                let one = Move {
+                    file,
+                    from: begin + from,
+                    to: bytes(to),
+                    len: bytes(run),
+                    runs: inner.number,
+                    from_step: inner.from,
+                    to_step: bytes(inner.to),
+                };
+                each(source, seen, one)?;
+                // The next ones, as an odometer goes.
+                let Some(turned) = outer.iter().position(|outer| outer.at + 1 < outer.number) else { break };
+                for outer in &mut outer[..turned] {
+                    to -= outer.at * outer.to;
+                    from -= outer.at * outer.from;
+                    outer.at = 0;
+                }
+                let outer = &mut outer[turned];
+                outer.at += 1;
+                to += outer.to;
+                from += outer.from;
             }
-            let outer = &mut outer[turned];
-            outer.at += 1;
-            to += outer.to;
-            from += outer.from;
         }
+        Ok(())
     }
 }

@@ -266,6 +266,7 @@ mod tests {
 
     use crate::account::Limit;
     use crate::memory::write_calls;
+    use crate::put::Part;
     use crate::puts::{PutLog, Room};
     use knarr_array::array::DType;
     use knarr_array::region::{Placed, copy_region};
@@ -290,11 +291,24 @@ mod tests {
         }
     }
 
-    /// Puts of random regions and strides by three ranks, into a plain array as well.
+    /// The parts of elements of so many bytes that some put has: none if it has whole ones.
+    fn random_parts(random: &mut Random, size: u32) -> Vec<Part> {
+        let (mut parts, mut at) = (Vec::new(), 0);
+        while at < size {
+            let len = 1 + u32::try_from(random.below(3)).unwrap().min(size - at - 1);
+            if random.below(2) == 0 {
+                parts.push(Part { at, len });
+            }
+            at += len;
+        }
+        parts
+    }
+
+    /// Puts of random regions, strides and parts of elements by three ranks, into a plain array as well.
     #[test]
     fn any_region_reads_as_from_a_plain_array() {
         let shape = [6u64, 7, 5];
-        for seed in 0..60 {
+        for seed in 0..120 {
             let mut random = Random(seed);
             let folder = std::env::temp_dir().join(format!("knarr-gathered-{}-{seed}", std::process::id()));
             std::fs::create_dir_all(&folder).unwrap();
@@ -304,7 +318,11 @@ mod tests {
                     PutLog::create(room(&folder, rank, 300), &names(rank).0, &names(rank).1, write_calls).unwrap()
                 })
                 .collect();
-            let mut plain = vec![9u8; 6 * 7 * 5 * 2];
+            // In every second one, puts have parts of elements.
+            let (wide, has_parts) = if seed % 2 == 0 { (2, false) } else { (7, true) };
+            let size = usize::try_from(wide).unwrap();
+            let fill = vec![9u8; size];
+            let mut plain = vec![9u8; 6 * 7 * 5 * size];
             for order in 0..random.below(14) {
                 let rank = usize::try_from(random.below(3)).unwrap();
                 let stride: Vec<u64> = shape.iter().map(|_| 1 + random.below(3)).collect();
@@ -313,19 +331,26 @@ mod tests {
                     (0..3).map(|axis| random.below((shape[axis] - start[axis]).div_ceil(stride[axis]) + 1)).collect();
                 let stride = if stride == [1, 1, 1] || order % 2 == 0 { Vec::new() } else { stride };
                 let boxes = Regions::from(&Region::new(start, count));
-                let value = u16::try_from(order + 1).unwrap().to_le_bytes();
-                let mut put = Put { variable: 1, dtype: DType::U16, boxes, stride, order, offset: 0 };
+                let parts = if has_parts { random_parts(&mut random, wide) } else { Vec::new() };
+                let dtype = DType::Opaque(wide);
+                let mut put = Put { variable: 1, dtype, boxes, stride, parts, order, offset: 0 };
                 put.offset = logs[rank].reserve(put.byte_len()).unwrap();
-                let elements = usize::try_from(put.byte_len()).unwrap() / 2;
-                logs[rank].write(put.offset, put.dtype, &value.repeat(elements)).unwrap();
+                let values: Vec<u8> =
+                    (0..put.byte_len()).map(|_| 10 + u8::try_from(random.below(240)).unwrap()).collect();
+                logs[rank].write(put.offset, put.lies_as(), &values).unwrap();
                 logs[rank].push(std::slice::from_ref(&put)).unwrap();
+                let mut values = values.into_iter();
+                let bytes: Vec<usize> = match put.parts.as_slice() {
+                    [] => (0..size).collect(),
+                    parts => parts.iter().flat_map(|part| part.at..part.at + part.len).map(|at| at as usize).collect(),
+                };
                 let (first, count) = put.boxes.get(0);
                 for x in 0..count[0] {
                     for y in 0..count[1] {
                         for z in 0..count[2] {
                             let at = |axis: usize, n: u64| first[axis] + n * put.stride.get(axis).unwrap_or(&1);
-                            let at = usize::try_from((at(0, x) * 7 + at(1, y)) * 5 + at(2, z)).unwrap() * 2;
-                            plain[at..at + 2].copy_from_slice(&value);
+                            let at = usize::try_from((at(0, x) * 7 + at(1, y)) * 5 + at(2, z)).unwrap() * size;
+                            bytes.iter().for_each(|byte| plain[at + byte] = values.next().unwrap());
                         }
                     }
                 }
@@ -340,7 +365,7 @@ mod tests {
                 let count: Vec<u64> = (0..3).map(|axis| 1 + random.below(shape[axis] - start[axis])).collect();
                 let region = Region::new(start, count);
                 let mut out = vec![1; 3];
-                gathered.read(1, &region, &[9, 9], &mut out).unwrap();
+                gathered.read(1, &region, &fill, &mut out).unwrap();
                 let mut expected = vec![0; out.len()];
                 let zero = [0; 3];
                 let from = Placed { shape: &shape, start: &region.start };
@@ -350,7 +375,7 @@ mod tests {
                     &mut expected,
                     Placed { shape: &region.count, start: &zero },
                     &region.count,
-                    2,
+                    size,
                 );
                 assert_eq!(out, expected, "seed {seed} {region:?}");
                 let is_padding = expected.iter().all(|&byte| byte == 9);
@@ -358,21 +383,21 @@ mod tests {
                 let stride: Vec<u64> = region.count.iter().map(|_| 1 + random.below(3)).collect();
                 let wide: Vec<u64> = region.count.iter().zip(&stride).map(|(n, step)| n.div_ceil(*step)).collect();
                 let wanted = Region::new(region.start.clone(), wide.clone());
-                out.resize(usize::try_from(wanted.volume().unwrap()).unwrap() * 2, 0);
-                gathered.read_strided(1, &wanted, &stride, Beneath::Fill(&[9, 9]), &mut out).unwrap();
+                out.resize(usize::try_from(wanted.volume().unwrap()).unwrap() * size, 0);
+                gathered.read_strided(1, &wanted, &stride, Beneath::Fill(&fill), &mut out).unwrap();
                 let mut picked = Vec::new();
                 let lattice = Lattice { start: &wanted.start, count: &wanted.count, stride: &stride };
                 for number in 0..wanted.volume().unwrap() {
                     let at = lattice.element(number).iter().zip(shape).fold(0, |at, (n, extent)| at * extent + n);
-                    let at = usize::try_from(at).unwrap() * 2;
-                    picked.extend_from_slice(&plain[at..at + 2]);
+                    let at = usize::try_from(at).unwrap() * size;
+                    picked.extend_from_slice(&plain[at..at + size]);
                 }
                 assert_eq!(out, picked, "seed {seed} {wanted:?} {stride:?}");
                 // Without a fill value all has to be there, and the first element that is not is named.
                 for (region, stride, expected) in [(&region, Vec::new(), &expected), (&wanted, stride, &picked)] {
                     let mut out = vec![0; expected.len()];
-                    let read = gathered.read_strided(1, region, &stride, Beneath::Nothing(2), &mut out);
-                    let Some(number) = expected.chunks_exact(2).position(|value| value == [9, 9]) else {
+                    let read = gathered.read_strided(1, region, &stride, Beneath::Nothing(size), &mut out);
+                    let Some(number) = expected.chunks_exact(size).position(|value| value.contains(&9)) else {
                         read.unwrap();
                         assert_eq!(out, *expected, "seed {seed} {region:?} {stride:?}");
                         continue;
@@ -397,7 +422,15 @@ mod tests {
             let mut log = PutLog::create(room(&folder, number, 40), &values, &log, write_calls).unwrap();
             let mut boxes = Regions::new(2);
             (0..10).for_each(|n| boxes.push(&[n, 4 * rank + shift * (n / 9)], &[1, 4]));
-            let mut put = Put { variable: 0, dtype: DType::U8, boxes, stride: Vec::new(), order: 1, offset: 0 };
+            let mut put = Put {
+                variable: 0,
+                dtype: DType::U8,
+                boxes,
+                stride: Vec::new(),
+                parts: Vec::new(),
+                order: 1,
+                offset: 0,
+            };
             put.offset = log.reserve(put.byte_len()).unwrap();
             log.write(put.offset, put.dtype, &[value + u8::try_from(rank).unwrap(); 40]).unwrap();
             log.push(&[put]).unwrap();
@@ -455,6 +488,7 @@ mod tests {
             dtype: DType::F64,
             boxes: Regions::from(&Region::new([0], [10])),
             stride: Vec::new(),
+            parts: Vec::new(),
             order: 0,
             offset: log.reserve(80).unwrap(),
         };

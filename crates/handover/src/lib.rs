@@ -77,7 +77,7 @@ pub use memory::{Memory, OpenMemory, write_calls};
 pub use moves::Beneath;
 pub use pace::Pace;
 pub use pattern::Pattern;
-pub use put::Put;
+pub use put::{Part, Put};
 pub use put_spool::PutSpool;
 pub use puts::{PutLog, Room};
 pub use records::{Puts, parse_puts, read_puts};

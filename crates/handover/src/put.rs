@@ -9,6 +9,23 @@ use knarr_codec::frame::{dtype_number, numbered_dtype};
 
 /// Boxes of a record, at most. What has more becomes several records.
 pub(crate) const MOST_BOXES: usize = 1 << 16;
+/// Parts of an element, at most. HDF5 has no type with as many members.
+pub(crate) const MOST_PARTS: usize = 1 << 13;
+
+/// Bytes of an element: those of some members of a compound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// The first one, counted from the beginning of the element.
+    pub at: u32,
+    /// How many.
+    pub len: u32,
+}
+
+impl Part {
+    fn end(self) -> u64 {
+        u64::from(self.at) + u64::from(self.len)
+    }
+}
 
 /// Values that were put into a variable, as the log has it. They are native numbers: each box row-major, one behind the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +38,9 @@ pub struct Put {
     pub boxes: Regions,
     /// Distance of elements along each axis, of a single box; empty where all are 1.
     pub stride: Vec<u64>,
+    /// The bytes that were put of each element, in ascending order; empty where they are all. The values of an element are
+    /// those of its parts, one behind the other.
+    pub parts: Vec<Part>,
     /// Puts of later collective calls have larger numbers: where puts overlap, the later one counts. So does the later box.
     pub order: u64,
     /// First byte of its values in the file of values.
@@ -37,13 +57,33 @@ pub(crate) struct Head {
     /// Bytes of the values.
     pub(crate) bytes: u64,
     axes: usize,
-    is_strided: bool,
+    flags: u8,
 }
+
+/// Flags of a record.
+const STRIDED: u8 = 1;
+const PARTS: u8 = 2;
 
 impl Put {
     /// Bytes of its values; saturates.
     pub fn byte_len(&self) -> u64 {
-        self.boxes.volume().unwrap_or(u64::MAX).saturating_mul(self.dtype.size() as u64)
+        self.boxes.volume().unwrap_or(u64::MAX).saturating_mul(self.width())
+    }
+
+    /// Bytes that it has of each element.
+    pub fn width(&self) -> u64 {
+        match self.parts.as_slice() {
+            [] => self.dtype.size() as u64,
+            parts => parts.iter().map(|part| u64::from(part.len)).sum(),
+        }
+    }
+
+    /// The type of its values as they lie one behind the other.
+    pub fn lies_as(&self) -> DType {
+        match u32::try_from(self.width()) {
+            Ok(width) if !self.parts.is_empty() => DType::Opaque(width),
+            _ => self.dtype,
+        }
     }
 
     /// The region that holds all its elements, and those between them.
@@ -57,6 +97,7 @@ impl Put {
     /// Appends the payloads of its records.
     pub fn payloads(&self, mut record: impl FnMut(&[u8])) {
         let (axes, size, mut offset) = (self.boxes.axes(), self.dtype.size() as u64, self.offset);
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
         let mut payload = Vec::with_capacity(64);
         for from in (0..self.boxes.len()).step_by(MOST_BOXES) {
             let here = from..self.boxes.len().min(from + MOST_BOXES);
@@ -67,11 +108,18 @@ impl Put {
             put_number(&mut payload, self.order);
             put_number(&mut payload, offset);
             let elements = here.clone().map(|place| elements(self.boxes.get(place).1));
-            let bytes = elements.fold(0, u64::saturating_add).saturating_mul(size);
+            let bytes = elements.fold(0, u64::saturating_add).saturating_mul(self.width());
             put_number(&mut payload, bytes);
             put_number(&mut payload, axes as u64);
-            payload.push(u8::from(!self.stride.is_empty()));
+            payload.push(flag(!self.stride.is_empty(), STRIDED) | flag(!self.parts.is_empty(), PARTS));
             self.stride.iter().for_each(|&n| put_number(&mut payload, n));
+            if !self.parts.is_empty() {
+                put_number(&mut payload, self.parts.len() as u64);
+            }
+            for part in &self.parts {
+                put_number(&mut payload, u64::from(part.at));
+                put_number(&mut payload, u64::from(part.len));
+            }
             put_number(&mut payload, here.len() as u64);
             let mut column = Vec::with_capacity(here.len());
             for axis in 0..axes {
@@ -95,8 +143,10 @@ impl Put {
     /// `Corrupt`.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(LOG, bytes);
-        let Head { variable, dtype, order, offset, bytes, axes, is_strided } = Head::read(&mut reader)?;
-        let stride = (0..if is_strided { axes } else { 0 }).map(|_| reader.number()).collect::<Result<Vec<u64>>>()?;
+        let Head { variable, dtype, order, offset, bytes, axes, flags } = Head::read(&mut reader)?;
+        let stride =
+            (0..if flags & STRIDED > 0 { axes } else { 0 }).map(|_| reader.number()).collect::<Result<Vec<u64>>>()?;
+        let parts = if flags & PARTS > 0 { parts(&mut reader, dtype.size())? } else { Vec::new() };
         let len = usize::try_from(reader.number()?).ok().filter(|&len| (1..=MOST_BOXES).contains(&len));
         let len =
             len.filter(|&len| len == 1 || stride.is_empty()).ok_or_else(|| reader.impossible("number of boxes"))?;
@@ -117,7 +167,7 @@ impl Put {
             }
             boxes.push(&start, &count);
         }
-        let put = Self { variable, dtype, boxes, stride, order, offset };
+        let put = Self { variable, dtype, boxes, stride, parts, order, offset };
         let is_sized = bytes < u64::MAX && put.byte_len() == bytes && put.offset.checked_add(bytes).is_some();
         if reader.left() > 0 || !is_countable || !is_sized || put.stride.contains(&0) {
             return Err(Error::corrupt("a put that cannot be, in a log of puts"));
@@ -147,9 +197,28 @@ impl Head {
         let (order, offset, bytes) = (reader.number()?, reader.number()?, reader.number()?);
         let axes = usize::try_from(reader.number()?).ok().filter(|&axes| axes <= AXES);
         let axes = axes.ok_or_else(|| reader.impossible("number of axes"))?;
-        let is_strided = reader.byte()? != 0;
-        Ok(Self { variable, dtype, order, offset, bytes, axes, is_strided })
+        let flags = reader.byte()?;
+        if flags & !(STRIDED | PARTS) > 0 {
+            return Err(reader.impossible("kind of put"));
+        }
+        Ok(Self { variable, dtype, order, offset, bytes, axes, flags })
     }
+}
+
+/// Parts of elements of so many bytes.
+fn parts(reader: &mut Reader<'_>, size: usize) -> Result<Vec<Part>> {
+    let count = usize::try_from(reader.number()?).ok().filter(|count| (1..=MOST_PARTS).contains(count));
+    let count = count.ok_or_else(|| reader.impossible("number of parts"))?;
+    let (mut parts, mut end) = (Vec::with_capacity(count), 0);
+    for _ in 0..count {
+        let (at, len) = (u32::try_from(reader.number()?), u32::try_from(reader.number()?));
+        let part = at.ok().zip(len.ok()).map(|(at, len)| Part { at, len });
+        let part = part.filter(|part| part.len > 0 && u64::from(part.at) >= end && part.end() <= size as u64);
+        let part = part.ok_or_else(|| reader.impossible("part of an element"))?;
+        end = part.end();
+        parts.push(part);
+    }
+    Ok(parts)
 }
 
 /// Elements of a box; saturates.

@@ -116,7 +116,15 @@ mod tests {
         for (ranks, files) in [(1, 0), (usize::MAX, 1)] {
             let mut spool = PutSpool::open(Some(&memory), &disk, ranks, write_calls).unwrap();
             let boxes = Regions::from(&Region::new([2], [3]));
-            let put = Put { variable: 0, dtype: DType::U8, boxes, stride: Vec::new(), order: 0, offset: 0 };
+            let put = Put {
+                variable: 0,
+                dtype: DType::U8,
+                boxes,
+                stride: Vec::new(),
+                parts: Vec::new(),
+                order: 0,
+                offset: 0,
+            };
             spool.put(put, &[5, 6, 7]).unwrap();
             assert_eq!(fs::read_dir(&disk).unwrap().count(), files);
             let mut out = Vec::new();

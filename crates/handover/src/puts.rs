@@ -152,14 +152,22 @@ mod tests {
     use super::*;
     use crate::account::Limit;
     use crate::memory::write_calls;
-    use crate::put::MOST_BOXES;
+    use crate::put::{MOST_BOXES, Part};
     use crate::records::{parse_puts, read_puts};
     use knarr_array::error::ErrorKind;
     use knarr_array::region::{Region, Regions};
 
     fn put(order: u64, stride: &[u64]) -> Put {
         let boxes = Regions::from(&Region::new([order, 4], [2, 3]));
-        Put { variable: 3, dtype: DType::F32, boxes, stride: stride.to_vec(), order, offset: 24 * order }
+        Put {
+            variable: 3,
+            dtype: DType::F32,
+            boxes,
+            stride: stride.to_vec(),
+            parts: Vec::new(),
+            order,
+            offset: 24 * order,
+        }
     }
 
     fn room(folder: &Path, most: u64) -> Room {
@@ -221,7 +229,7 @@ mod tests {
         let mut log = PutLog::create(room(&folder, u64::MAX), "values", "log", write_calls).unwrap();
         for put in puts {
             let offset = log.reserve(put.byte_len()).unwrap();
-            log.write(offset, DType::F32, &[7; 24]).unwrap();
+            log.write(offset, put.lies_as(), &vec![7; usize::try_from(put.byte_len()).unwrap()]).unwrap();
             assert_eq!(offset, put.offset);
             log.push(std::slice::from_ref(put)).unwrap();
         }
@@ -233,7 +241,8 @@ mod tests {
 
     #[test]
     fn a_log_ends_with_the_last_complete_put() {
-        let puts = [put(0, &[]), put(1, &[1, 2]), put(2, &[])];
+        let parts = vec![Part { at: 0, len: 1 }, Part { at: 2, len: 2 }];
+        let puts = [put(0, &[]), put(1, &[1, 2]), Put { parts, ..put(2, &[2, 1]) }];
         let bytes = written(&puts);
         let mut complete = 0;
         for end in 0..=bytes.len() {
@@ -276,6 +285,12 @@ mod tests {
         refuse(|put| put.boxes.push(&[0, 0], &[1, 1]));
         refuse(|put| put.stride[1] = u64::MAX);
         refuse(|put| put.offset = u64::MAX - 3);
+        let part = |at, len| Part { at, len };
+        for parts in [vec![part(0, 0)], vec![part(2, 3)], vec![part(0, 2), part(1, 1)], vec![part(1, u32::MAX)]] {
+            let mut payload = Vec::new();
+            Put { parts, ..put(0, &[]) }.payloads(|bytes| payload.extend_from_slice(bytes));
+            assert_eq!(Put::parse(&payload).unwrap_err().kind(), ErrorKind::Corrupt);
+        }
     }
 
     #[test]

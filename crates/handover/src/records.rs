@@ -4,18 +4,18 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-use crate::put::{MOST_BOXES, Put};
+use crate::put::{MOST_BOXES, MOST_PARTS, Put};
 use knarr_array::error::{Error, Result};
 use knarr_array::request::AXES;
 
 /// First bytes of a log; the last one is the version.
-const MAGIC: [u8; 8] = *b"KNARRPL\x03";
+const MAGIC: [u8; 8] = *b"KNARRPL\x04";
 /// Bytes before the first record: behind the magic, the number of bytes of values that lie in the first file.
 pub(crate) const BEGIN: usize = 16;
 /// Bytes before the payload of a record: its length, the CRC-32C of that, and the CRC-32C of the payload.
 const HEAD: usize = 12;
-/// Longest payload that can be: two numbers an axis for each box, one an axis for strides, and a few more.
-const LONGEST: usize = 10 * (2 * AXES * (MOST_BOXES + 1) + AXES + 8);
+/// Longest payload that can be: two numbers an axis for each box, one an axis for strides, two for each part, and a few more.
+const LONGEST: usize = 10 * (2 * AXES * (MOST_BOXES + 1) + AXES + 2 * MOST_PARTS + 8);
 
 /// What a log begins with if `first` bytes of values lie in the first file.
 pub(crate) fn beginning(first: u64) -> [u8; BEGIN] {

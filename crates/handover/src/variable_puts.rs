@@ -6,14 +6,16 @@ use knarr_array::array::DType;
 use knarr_array::error::{Error, Result};
 
 use crate::boxes::Boxes;
-use crate::put::{Put, elements, span};
+use crate::put::{Part, Put, elements, span};
 
 /// The puts into one variable, box by box.
 #[derive(Debug, Default)]
 pub(crate) struct VariablePuts {
     axes: usize,
-    /// Of the first put.
+    /// As which values of the first put lie there.
     dtype: Option<DType>,
+    /// Some put has not all bytes of its elements.
+    has_parts: bool,
     /// The extents of the boxes. Boxes with larger numbers count more.
     pub(crate) boxes: Boxes,
     /// By the number of a box: the first byte of its values.
@@ -27,8 +29,11 @@ pub(crate) struct VariablePuts {
 #[derive(Debug)]
 pub(crate) struct Of {
     pub(crate) rank: usize,
-    /// Bytes of an element.
+    /// Bytes of an element, and those of it that were put.
     pub(crate) size: usize,
+    pub(crate) width: u64,
+    /// Which these are; empty if they are all.
+    parts: Box<[Part]>,
     /// Distance of elements along each axis, and their number, of a single box that has strides.
     strided: Option<(Vec<u64>, Vec<u64>)>,
 }
@@ -39,9 +44,20 @@ impl Of {
         self.strided.as_ref().map_or((extent, 1), |(stride, count)| (count[axis], stride[axis]))
     }
 
-    /// True if the box has all elements of its extent.
+    /// True if the box has all elements of its extent, with all their bytes.
     pub(crate) fn is_dense(&self) -> bool {
-        self.strided.is_none()
+        self.strided.is_none() && self.parts.is_empty()
+    }
+
+    /// Where the bytes that were put of an element lie in it, where they lie among them, and how many there are.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (u64, u64, u64)> {
+        let all = self.parts.is_empty().then_some((0, 0, self.width));
+        let parts = self.parts.iter().scan(0, |before, part| {
+            let from = *before;
+            *before += u64::from(part.len);
+            Some((u64::from(part.at), from, u64::from(part.len)))
+        });
+        all.into_iter().chain(parts)
     }
 }
 
@@ -57,11 +73,12 @@ impl VariablePuts {
             let (rank, put) = put?;
             let axes = put.boxes.axes();
             if found.puts.is_empty() {
-                (found.axes, found.dtype) = (axes, Some(put.dtype));
+                (found.axes, found.dtype) = (axes, Some(put.lies_as()));
             } else if found.axes != axes {
                 return Err(Error::corrupt("puts into one variable have different numbers of axes"));
             }
-            let (size, mut offset) = (put.dtype.size(), put.offset);
+            let (size, width, mut offset) = (put.dtype.size(), put.width(), put.offset);
+            found.has_parts |= !put.parts.is_empty();
             let of = u32::try_from(found.puts.len()).map_err(|_| too_many())?;
             for (start, count) in put.boxes.iter() {
                 if count.contains(&0) {
@@ -72,19 +89,24 @@ impl VariablePuts {
                 bounds.extend((0..axes).map(|axis| start[axis].saturating_add(span(count[axis], stride(axis)))));
                 found.offsets.push(offset);
                 found.of.push(of);
-                offset = offset.saturating_add(elements(count).saturating_mul(size as u64));
+                offset = offset.saturating_add(elements(count).saturating_mul(width));
             }
             let strided = if put.stride.is_empty() { None } else { Some((put.stride, put.boxes.get(0).1.to_vec())) };
-            found.puts.push(Of { rank, size, strided });
+            found.puts.push(Of { rank, size, width, parts: put.parts.into_boxed_slice(), strided });
         }
         let count = u32::try_from(found.offsets.len()).map_err(|_| too_many())?;
         found.boxes = Boxes::new(found.axes, &bounds, count);
         Ok(found)
     }
 
-    /// The type of the values, if there are any.
+    /// The type of the values as they lie there, if there are any.
     pub(crate) fn dtype(&self) -> Option<DType> {
         self.dtype
+    }
+
+    /// True if some put has not all bytes of its elements.
+    pub(crate) fn has_parts(&self) -> bool {
+        self.has_parts
     }
 
     /// The extents that boxes with most of the elements have; of several the largest.

@@ -477,7 +477,7 @@ fn create(
         return plain(request.creation);
     }
     let attempt = guard(None, || host.quietly(|host| Attempt::make(host, request, changed)).flatten());
-    let Some(Attempt { run, path, created }) = attempt else { return plain(request.creation) };
+    let Some(Attempt { run, path, variable, created }) = attempt else { return plain(request.creation) };
     let (id, gift, given) = match created {
         Ok(Created { id, gift, given }) => (id, Some(gift), given),
         Err(why) => (plain(request.creation), None, Given::Nothing(why)),
@@ -489,7 +489,7 @@ fn create(
             if let Some(stored) = host.quietly(|host| Dataset::stored(host, id)).flatten() {
                 given::note(stored, gift);
             }
-            run.tell(Event::Created { path, given });
+            run.tell(Event::Created { path, variable, given });
         });
     }
     id
@@ -499,6 +499,8 @@ fn create(
 struct Attempt {
     run: &'static Run,
     path: PathBuf,
+    /// Its path in the file.
+    variable: String,
     /// The dataset, or why the plain call is to be made.
     created: Result<Created, String>,
 }
@@ -528,7 +530,7 @@ impl Attempt {
             let usual = change.usual(variable.dtype).ok_or_else(|| why.clone())?;
             Created::with(host, request, &usual, Given::Usual(why), &create)
         });
-        Some(Self { run, path, created })
+        Some(Self { run, path, variable: name, created })
     }
 }
 

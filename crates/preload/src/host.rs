@@ -117,6 +117,12 @@ functions! {
     types_equal = c"H5Tequal" (Hid, Hid) -> c_int;
     member_count = c"H5Tget_nmembers" (Hid) -> c_int;
     member_type = c"H5Tget_member_type" (Hid, c_uint) -> Hid;
+    member_name = c"H5Tget_member_name" (Hid, c_uint) -> *mut c_char;
+    member_number = c"H5Tget_member_index" (Hid, *const c_char) -> c_int;
+    member_offset = c"H5Tget_member_offset" (Hid, c_uint) -> usize;
+    new_type = c"H5Tcreate" (c_int, usize) -> Hid;
+    insert_member = c"H5Tinsert" (Hid, *const c_char, usize, Hid) -> Herr;
+    free_memory = c"H5free_memory" (*mut c_void) -> Herr;
     base_type = c"H5Tget_super" (Hid) -> Hid;
     convert = c"H5Tconvert" (Hid, Hid, usize, *mut c_void, *mut c_void, Hid) -> Herr;
     is_regular = c"H5Sis_regular_hyperslab" (Hid) -> c_int;

@@ -50,7 +50,7 @@ pub(crate) fn repack(
     let request = Request::parse(request).map_err(raise)?;
     let engine = request.engine().map_err(raise)?;
     let settings = request.settings().map_err(raise)?;
-    let options = RepackOptions { replaces: request.force.into(), command, when, save_plan: true };
+    let options = RepackOptions { replaces: request.force.into(), command, when, save_plan: true, classic_above: None };
     let raised = Raised::new(&engine);
     let relay = Relay::new(&raised, progress);
     let result = py.detach(|| {

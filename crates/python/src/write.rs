@@ -64,7 +64,7 @@ pub(crate) fn write(
         Ok(if is_later { computed.later() } else { computed })
     });
     let computed = computed.collect::<Result<Vec<_>>>().map_err(raise)?;
-    let options = RepackOptions { replaces: request.force.into(), command, when, save_plan: true };
+    let options = RepackOptions { replaces: request.force.into(), command, when, save_plan: true, classic_above: None };
     let values = ComputedValues::new(computed.clone(), compute, raised.clone());
     let job = || -> Result<String> {
         let mut settings = request.settings()?;

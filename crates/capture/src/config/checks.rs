@@ -10,6 +10,7 @@ use super::transfer::{InFlight, Keep};
 /// Refuses values that make no sense, and keys that the route would not heed.
 pub(super) fn check(rule: &FileRule) -> Result<()> {
     rule.settings()?;
+    rule.compress.variables.iter().flatten().try_for_each(|(name, _)| check_name(name))?;
     match rule.route {
         Route::Compress | Route::File => others(rule),
         Route::Estimate => estimate(rule),
@@ -111,6 +112,16 @@ fn others(rule: &FileRule) -> Result<()> {
              settle are for route \"checkpoint\"",
         )
         .hint("add route = \"checkpoint\", or remove them"));
+    }
+    Ok(())
+}
+
+/// Refuses names of variables that are meant as several and would match none.
+fn check_name(name: &str) -> Result<()> {
+    let inside = name.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
+    if name.is_empty() || inside.is_some_and(|(inside, _)| inside.contains(',')) {
+        return Err(refuse(&format!("variables.\"{name}\" matches no variable"))
+            .hint("write settings for each name, or a pattern with * and ?"));
     }
     Ok(())
 }

@@ -97,6 +97,16 @@ impl FromStr for NamePattern {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
+        let rest = ["{step}", "{rank}", "{member}"].iter().fold(text.to_owned(), |text, known| text.replace(known, ""));
+        if rest.contains(['{', '}']) {
+            return Err(Error::usage(format!(
+                "pattern '{text}' has braces that stand for nothing: it matches no file"
+            ))
+            .hint("write a rule for each name, or * and ?; {step}, {rank} and {member} are known"));
+        }
+        if text.is_empty() {
+            return Err(Error::usage("an empty pattern matches no file").hint("write * for all files"));
+        }
         let restart = if text.contains("{step}") || text.contains("{rank}") { Some(text.parse()?) } else { None };
         Ok(Self { text: text.to_owned(), glob: text.replace("{member}", "*"), restart })
     }

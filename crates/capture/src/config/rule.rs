@@ -41,6 +41,14 @@ impl FileRule {
         self.compress.settings()
     }
 
+    /// The same for files of a program, which are to be there in any case: what a file does not allow is left out.
+    ///
+    /// # Errors
+    /// As for [`FileRule::settings`].
+    pub fn lenient_settings(&self) -> Result<Settings> {
+        self.settings().map(|settings| Settings { lenient: true, ..settings })
+    }
+
     /// What is made of the values that a program hands over for `file`, an absolute path: another path, or a URL.
     pub fn made_of(&self, file: &Path) -> PathBuf {
         match self.compress.output() {

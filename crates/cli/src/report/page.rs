@@ -304,6 +304,7 @@ mod tests {
             shape: vec![64, 64],
             raw_bytes: 16384,
             action,
+            unmet: Vec::new(),
         };
         let plan = Plan {
             version: VERSION,
@@ -319,6 +320,8 @@ mod tests {
                 of(&variable.path, Action::Encode(Box::new(choice))),
                 of("/c", Action::Copy("scalar".into())),
             ],
+            lacking: Vec::new(),
+            left_out: None,
         };
         let report = VariableReport {
             raw_bytes: 16384,

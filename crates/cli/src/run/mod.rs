@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use knarr_array::error::Result;
 use knarr_capture::config::Machine;
+use knarr_choose::plan::Plan;
 use knarr_routes::compress::notes;
 use knarr_run::launch::{CANNOT_BEGIN, Ended, Launch, NameWaits, Options, Ran, Taken, packed, undelivered};
 use knarr_run::means::Means;
@@ -102,7 +103,10 @@ fn say(arguments: &Run, ran: &Ran) -> Result<()> {
     }
     if !arguments.quiet {
         let estimated = estimates::estimates(&ran.files).map(|forecast| &forecast.plan);
-        tell(notes::limits_missed(packed(&ran.files).map(|done| &done.plan).chain(estimated)));
+        let plans: Vec<&Plan> = packed(&ran.files).map(|done| &done.plan).chain(estimated).collect();
+        tell(notes::limits_missed(plans.iter().copied()));
+        tell(notes::settings_unmet(packed(&ran.files).map(|done| (done.output.as_path(), &done.plan))));
+        tell(notes::names_lacking(plans));
         tell(packed(&ran.files).filter_map(notes::references_lost));
         if !summary.is_empty() {
             errln!("{}", summary.table().trim_end());

@@ -80,7 +80,7 @@ pub(super) fn told(done: &Done) -> Told<'_> {
             seconds: Some(*seconds),
             reason: Some(note.clone()),
             more: json!({ "seconds": seconds, "energy": found.encoded.energy }),
-            ..Told::stays(path, "written", format!("{note}; {}", took(&found.encoded.energy)))
+            ..Told::stays(path, "written", format!("{note}{}", took(&found.encoded.energy)))
         },
         Outcome::Written(Err(error), seconds) => {
             let failure = |error| format!("{error}; nothing was learnt of the file, which is as the program wrote it");
@@ -138,8 +138,11 @@ pub(super) fn told(done: &Done) -> Told<'_> {
     }
 }
 
-/// What encoding took the program.
+/// What encoding took the program; nothing if nothing was encoded.
 fn took(energy: &Energy) -> String {
     let Energy { source, joules, seconds, .. } = energy;
-    format!("encoding took it {:.2} s of one core and {joules:.2} J ({source})", seconds.encode)
+    if seconds.encode == 0.0 {
+        return String::new();
+    }
+    format!("; encoding took it {:.2} s of one core and {joules:.2} J ({source})", seconds.encode)
 }

@@ -27,6 +27,14 @@ pub(super) fn chains(plan: &Plan) -> String {
             }
         }
     }
+    // Of a file whose variables are all as they were, why they are.
+    let copied = plan.variables.iter().find_map(|variable| match &variable.action {
+        Action::Copy(why) => Some(why.clone()),
+        Action::Encode(_) => None,
+    });
+    if let (true, Some(why)) = (chains.is_empty(), copied) {
+        return why;
+    }
     chains.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
     let more = chains.len().saturating_sub(SHOWN);
     let mut text = chains.into_iter().take(SHOWN).map(|(name, _)| name).collect::<Vec<_>>().join(", ");

@@ -2,7 +2,7 @@
 
 use super::alike;
 use super::choice::{ChoiceJob, Given};
-use super::planner::Planner;
+use super::planner::{Chosen, Planner};
 use super::whole;
 use crate::energy::thread_seconds;
 use crate::engine::{Engine, Progress};
@@ -98,9 +98,11 @@ fn plan_each(
     let taken = |index: usize| {
         let model_of = models[index];
         let subject = prepared[index].subject.as_ref().filter(|_| model_of != index)?;
-        Some(alike::as_for(chosen[model_of].as_ref()?, &model.variables[model_of], subject))
+        let Chosen { choice, unmet } = chosen[model_of].as_ref()?;
+        let choice = alike::as_for(choice, &model.variables[model_of], subject);
+        Some(Chosen { choice, unmet: unmet.clone() })
     };
-    let taken: Vec<Option<Choice>> = (0..models.len()).map(taken).collect();
+    let taken: Vec<Option<Chosen>> = (0..models.len()).map(taken).collect();
     let choices = chosen.into_iter().zip(taken).map(|(own, taken)| own.or(taken));
     let plans = prepared.into_iter().zip(choices).enumerate();
     let mut variables: Vec<VariablePlan> =
@@ -148,6 +150,8 @@ pub fn plan_of(
         profile: engine.profile.machine.clone(),
         energy_source: engine.profile.power.source.clone(),
         variables,
+        lacking: if settings.lenient { settings.lacking_names(source.model()) } else { Vec::new() },
+        left_out: None,
     }
 }
 

@@ -242,40 +242,61 @@ impl ChoiceJob<'_> {
     }
 
     /// A chain the user gave: it must serve the type, the target and the promise.
-    fn checked(&self, forced: &ChainSpec) -> Result<ChainSpec> {
+    pub(super) fn checked(&self, forced: &ChainSpec) -> Result<ChainSpec> {
         let forced = &self.target.chain_asked_for(forced);
         let chain = Chain::prepare(&self.engine.codecs, forced, self.spec)?;
-        if chain.loss() == Loss::Lossy && self.bound.is_none() {
-            return Err(Error::new(
-                ErrorKind::Quality,
-                format!("chain '{forced}' changes values, the quality is lossless"),
-            )
-            .hint("state a bound, for example --max-abs-error, or choose a lossless chain"));
-        }
-        if !self.named.holds(&chain) {
-            let (what, hint) = match self.named {
-                FormatLimits::Hdf5(ReaderLevel::Core) => {
-                    ("every HDF5 build can read (--portable core)", "allow plugins with --portable standard")
-                }
-                FormatLimits::Hdf5(_) => {
-                    ("a standard HDF5 filter pipeline can hold", "allow Knarr's own filter with --portable knarr")
-                }
-                FormatLimits::Zarr(ReaderLevel::Core) if FormatLimits::Zarr(ReaderLevel::Standard).holds(&chain) => {
-                    ("every Zarr v3 library has (--portable core)", "allow those of numcodecs with --portable standard")
-                }
-                FormatLimits::Zarr(_) if FormatLimits::Zarr(ReaderLevel::Knarr).holds(&chain) => {
-                    ("Zarr readers other than Knarr decode", "allow Knarr's own codecs with --portable knarr")
-                }
-                FormatLimits::Zarr(_) => ("Zarr v3 codecs can hold", "choose another chain"),
-            };
-            return Err(Error::unsupported(format!("chain '{forced}' is more than {what}")).hint(hint));
-        }
+        may_lose(&chain, self.bound.is_some())?;
+        is_held(&chain, self.named)?;
         if let Some(id) = self.lacking(&chain) {
             let why = format!("chain '{forced}' needs the filter {} ({id}), which the reader lacks", filter_name(id));
             return Err(Error::unsupported(why).hint("choose another chain, or let the program find the plugin"));
         }
         Ok(forced.clone())
     }
+}
+
+/// Refuses a chain that changes values, unless there is a bound.
+pub(super) fn may_lose(chain: &Chain, is_bounded: bool) -> Result<()> {
+    if chain.loss() == Loss::Lossless || is_bounded {
+        return Ok(());
+    }
+    let what = format!("chain '{}' changes values, the quality is lossless", chain.spec());
+    Err(Error::new(ErrorKind::Quality, what)
+        .hint("state a bound, for example --max-abs-error, or choose a lossless chain"))
+}
+
+/// Refuses a chain that files of this kind cannot hold.
+pub(super) fn is_held(chain: &Chain, named: FormatLimits) -> Result<()> {
+    if named.holds(chain) {
+        return Ok(());
+    }
+    let (what, hint) = match named {
+        FormatLimits::Hdf5(ReaderLevel::Core) => {
+            ("every HDF5 build can read (--portable core)", "allow plugins with --portable standard")
+        }
+        FormatLimits::Hdf5(_) => {
+            ("a standard HDF5 filter pipeline can hold", "allow Knarr's own filter with --portable knarr")
+        }
+        FormatLimits::Zarr(ReaderLevel::Core) if FormatLimits::Zarr(ReaderLevel::Standard).holds(chain) => {
+            ("every Zarr v3 library has (--portable core)", "allow those of numcodecs with --portable standard")
+        }
+        FormatLimits::Zarr(_) if FormatLimits::Zarr(ReaderLevel::Knarr).holds(chain) => {
+            ("Zarr readers other than Knarr decode", "allow Knarr's own codecs with --portable knarr")
+        }
+        FormatLimits::Zarr(_) => ("Zarr v3 codecs can hold", "choose another chain"),
+    };
+    Err(Error::unsupported(format!("chain '{}' is more than {what}", chain.spec())).hint(hint))
+}
+
+/// What chains that the user names may need: every registered filter or codec, unless it was said that readers have
+/// less, or have more.
+pub(super) fn named(portable: Option<ReaderLevel>, target: FormatLimits) -> FormatLimits {
+    let reader = match portable {
+        None => target.allowed().max(ReaderLevel::Standard),
+        Some(ReaderLevel::NetCdf) => ReaderLevel::Standard,
+        Some(reader) => reader,
+    };
+    target.for_reader(reader)
 }
 
 /// Why a chain was taken that the user gave, with what is odd about it.

@@ -253,6 +253,11 @@ struct Budget {
     spare: Spare,
 }
 
+/// Bytes of the largest chunk that the memory suffices for.
+pub(super) fn largest_chunk(engine: &Engine) -> u64 {
+    engine.max_mem / 2 / Budget::COPIES
+}
+
 impl Budget {
     /// Each worker holds about this many copies of a chunk: read, decoded source, two of the chain, proof, result.
     const COPIES: u64 = 6;

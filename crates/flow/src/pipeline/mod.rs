@@ -6,6 +6,7 @@
 mod advise;
 mod ahead;
 mod alike;
+mod asked;
 mod choice;
 mod earlier;
 mod encode;
@@ -20,6 +21,7 @@ mod whole;
 
 pub use advise::{advise, plan, plan_array, plan_of};
 pub use ahead::encode_ahead;
+pub use asked::check_chains;
 pub use earlier::for_later;
 pub use encode::ChunkOutcome;
 pub use encode::{Buffers, ChunkEncoder, Container, Limits, Recipe};

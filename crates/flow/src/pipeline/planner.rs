@@ -1,18 +1,19 @@
 //! Planning of one variable: whether it is encoded at all, and what its choice depends on.
 
-use super::choice::{ChoiceJob, Given, SAMPLES};
+use super::choice::{ChoiceJob, Given, SAMPLES, named};
 use super::earlier;
+use super::execute::largest_chunk;
 use super::planned::{self, Planned};
 use crate::energy::thread_seconds;
 use crate::engine::Engine;
-use crate::settings::{ChunkRule, Settings, VariableSettings, chunk_shape, within_limits};
+use crate::settings::{ChunkRule, Settings, VariableSettings, chunk_shape, small_chunks, within_limits};
 use crate::store::Source;
 use knarr_array::array::{ArraySpec, is_constant};
 use knarr_array::coordinates::Coordinates;
 use knarr_array::error::{Error, Result};
 use knarr_array::filter::FilterId;
 use knarr_array::model::{StorageLayout, Variable};
-use knarr_array::quality::Bound;
+use knarr_array::quality::{Bound, Quality};
 use knarr_array::region::{chunk_count, chunk_position, chunk_region};
 use knarr_choose::choose::{FormatLimits, PREDICTION_SAMPLE, middle, sample_regions};
 use knarr_choose::features::Features;
@@ -37,6 +38,8 @@ pub(super) struct Prepared {
     step: Step,
     /// What was seen of the values of one in a crowd.
     pub(super) subject: Option<Subject>,
+    /// What was asked for that the variable cannot have.
+    unmet: Vec<String>,
     /// Processor time that it took.
     seconds: f64,
 }
@@ -60,7 +63,7 @@ enum Step {
 }
 
 /// What the choice for a variable depends on besides its values.
-#[derive(PartialEq)]
+#[derive(Clone, PartialEq)]
 pub(super) struct Open {
     settings: VariableSettings,
     bound: Option<Bound>,
@@ -70,6 +73,13 @@ pub(super) struct Open {
     asked: bool,
     /// Why the chain was chosen before, if the user gave a plan.
     planned: Option<String>,
+}
+
+/// A choice that was made.
+pub(super) struct Chosen {
+    pub(super) choice: Choice,
+    /// What was asked for that the variable cannot have.
+    pub(super) unmet: Vec<String>,
 }
 
 /// Plans one variable.
@@ -94,19 +104,24 @@ impl Planner<'_> {
     /// All that is known before chains are tried; of one in a crowd also what its values look like.
     pub(super) fn prepare(&self, in_crowd: bool) -> Result<Prepared> {
         let begin = thread_seconds();
-        let step = self.begin()?;
+        let mut unmet = Vec::new();
+        let step = self.begin(&mut unmet)?;
         let subject = match &step {
             Step::Open(open) if in_crowd => self.look(open)?,
             _ => None,
         };
-        Ok(Prepared { step, subject, seconds: thread_seconds() - begin })
+        Ok(Prepared { step, subject, unmet, seconds: thread_seconds() - begin })
     }
 
     /// The plan, with the choice where one was to be made.
-    pub(super) fn plan(&self, prepared: Prepared, choice: Option<Choice>) -> Result<VariablePlan> {
+    pub(super) fn plan(&self, prepared: Prepared, choice: Option<Chosen>) -> Result<VariablePlan> {
         let variable = self.variable;
+        let mut unmet = prepared.unmet;
         let action = match (prepared.step, choice) {
-            (Step::Open(open), Some(choice)) => self.finish(&open, choice, prepared.seconds),
+            (Step::Open(open), Some(chosen)) => {
+                unmet.extend(chosen.unmet);
+                self.finish(&open, chosen.choice, prepared.seconds)
+            }
             (Step::Open(_), None) => return Err(Error::internal("no choice was made")),
             (Step::Done(action), _) => action,
         };
@@ -116,11 +131,12 @@ impl Planner<'_> {
             shape: variable.shape.clone(),
             raw_bytes: variable.raw_bytes(),
             action,
+            unmet,
         })
     }
 
     /// What is decided without a look at the values, or what a choice depends on.
-    fn begin(&self) -> Result<Step> {
+    fn begin(&self, unmet: &mut Vec<String>) -> Result<Step> {
         let variable = self.variable;
         let copy = |why: &str| Ok(Step::Done(Action::Copy(why.to_owned())));
         if let Some(why) = &variable.copied_because {
@@ -136,12 +152,9 @@ impl Planner<'_> {
             Some(Planned::Encode(settings, choice)) => (settings, Some(choice)),
             // What is stored may be what readers of the output lack.
             Some(Planned::Copy(why)) if variable.filters.is_empty() || self.may_keep_filters() => return copy(why),
-            _ => (self.settings.of(self.coordinates, variable)?, None),
+            _ => (self.asked(unmet)?, None),
         };
-        let mut chunk = chunk_shape(&settings.chunks, variable)?;
-        if matches!(self.target, FormatLimits::Hdf5(_)) {
-            chunk = within_limits(chunk, variable);
-        }
+        let chunk = self.chunk(&mut settings, unmet)?;
         let asked = settings.chain.is_some() || !settings.quality.is_lossless();
         let small = variable.raw_bytes() < WORTH_ENCODING && !asked && matches!(self.target, FormatLimits::Hdf5(_));
         let shaped = matches!(settings.chunks, ChunkRule::Shape(_));
@@ -159,7 +172,64 @@ impl Planner<'_> {
         }
         let planned = planned.map(|choice| planned::as_planned(&choice.reason));
         let spec = variable.chunk_spec(&chunk);
-        Ok(Step::Open(Box::new(Open { settings, bound, chunk, spec, small, asked, planned })))
+        let mut open = Open { settings, bound, chunk, spec, small, asked, planned };
+        if self.settings.lenient
+            && open.planned.is_none()
+            && let Some(chain) = &open.settings.chain
+            && self.met(self.job(&open, most).checked(chain), unmet)?.is_none()
+        {
+            open.settings.chain = None;
+            open.asked = open.bound.is_some();
+        }
+        Ok(Step::Open(Box::new(open)))
+    }
+
+    /// What is asked of the variable.
+    fn asked(&self, unmet: &mut Vec<String>) -> Result<VariableSettings> {
+        let of = |settings: &Settings| settings.of(self.coordinates, self.variable);
+        match self.met(of(self.settings), unmet)? {
+            Some(settings) => Ok(settings),
+            None => of(&self.settings.without_bounds()),
+        }
+    }
+
+    /// Its chunks. If it cannot have those that were asked for, the settings are those of variables of which nothing is asked.
+    fn chunk(&self, settings: &mut VariableSettings, unmet: &mut Vec<String>) -> Result<Vec<u64>> {
+        let variable = self.variable;
+        let chunk = match self.met(chunk_shape(&settings.chunks, variable), unmet)? {
+            Some(chunk) => chunk,
+            None => {
+                settings.chunks = self.coordinates.least_chunk(variable).map_or(ChunkRule::Auto, ChunkRule::AtLeast);
+                chunk_shape(&settings.chunks, variable)?
+            }
+        };
+        let bytes = chunk.iter().product::<u64>().saturating_mul(variable.dtype.size() as u64);
+        let chunk = match largest_chunk(self.engine) {
+            most if self.settings.lenient && bytes > most => {
+                if !matches!(settings.chunks, ChunkRule::Auto | ChunkRule::AtLeast(_)) {
+                    unmet.push("a chunk takes more memory while it is encoded than --max-mem allows".to_owned());
+                }
+                small_chunks(variable, most)
+            }
+            _ => chunk,
+        };
+        let is_hdf5 = matches!(self.target, FormatLimits::Hdf5(_));
+        Ok(if is_hdf5 { within_limits(chunk, variable) } else { chunk })
+    }
+
+    /// What was asked for; nothing, and a word of it, if the variable cannot have it and that is no error.
+    fn met<T>(&self, asked: Result<T>, unmet: &mut Vec<String>) -> Result<Option<T>> {
+        match asked {
+            Err(error) if self.settings.lenient && error.is_of_wishes() => {
+                let words = error.without_advice();
+                let words = words.strip_prefix(&format!("variable '{}': ", self.variable.name())).unwrap_or(&words);
+                if !unmet.iter().any(|known| known == words) {
+                    unmet.push(words.to_owned());
+                }
+                Ok(None)
+            }
+            asked => asked.map(Some),
+        }
     }
 
     /// What choices depend on besides names: variables that look alike get the chain of one of them.
@@ -172,10 +242,24 @@ impl Planner<'_> {
     }
 
     /// The choice by the values alone, for variables of `served` bytes together.
-    pub(super) fn choose(&self, open: &Open, served: u64) -> Result<Choice> {
+    pub(super) fn choose(&self, open: &Open, served: u64) -> Result<Chosen> {
         let begin = thread_seconds();
-        let choice = self.choice(open, served)?;
-        Ok(Choice { seconds: thread_seconds() - begin, ..choice })
+        let mut unmet = Vec::new();
+        let choice = match self.met(self.choice(open, served), &mut unmet)? {
+            Some(choice) => choice,
+            None => self.choice_of_less(open.clone(), served, &mut unmet)?,
+        };
+        Ok(Chosen { choice: Choice { seconds: thread_seconds() - begin, ..choice }, unmet })
+    }
+
+    /// The choice without a chain that does not serve; without a bound either, if no chain keeps it.
+    fn choice_of_less(&self, mut open: Open, served: u64, unmet: &mut Vec<String>) -> Result<Choice> {
+        open.settings.chain = None;
+        if let Some(choice) = self.met(self.choice(&open, served), unmet)? {
+            return Ok(choice);
+        }
+        (open.settings.quality, open.bound) = (Quality::LOSSLESS, None);
+        self.choice(&open, served)
     }
 
     fn choice(&self, open: &Open, served: u64) -> Result<Choice> {
@@ -238,7 +322,7 @@ impl Planner<'_> {
             engine: self.engine,
             goal: &self.settings.goal,
             target: self.target,
-            named: self.named(),
+            named: named(self.settings.portable, self.target),
             filters: self.settings.filters,
             among: None,
             bound: open.bound,
@@ -327,17 +411,6 @@ impl Planner<'_> {
             samples.extend(constant);
         }
         Ok(samples)
-    }
-
-    /// What chains that the user names may need: every registered filter or codec, unless it was said that readers have
-    /// less, or have more.
-    fn named(&self) -> FormatLimits {
-        let reader = match self.settings.portable {
-            None => self.target.allowed().max(ReaderLevel::Standard),
-            Some(ReaderLevel::NetCdf) => ReaderLevel::Standard,
-            Some(reader) => reader,
-        };
-        self.target.for_reader(reader)
     }
 
     /// Appends Fletcher's checksum where the variable has one and filters of HDF5 hold its chunks. Frames of Knarr's

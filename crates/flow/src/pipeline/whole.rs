@@ -177,7 +177,7 @@ mod tests {
         };
         let raw_bytes = megabytes * 1_000_000;
         let (path, dtype, shape) = ("/v".to_owned(), DType::F32, vec![raw_bytes / 4]);
-        VariablePlan { path, dtype, shape, raw_bytes, action: Action::Encode(Box::new(choice)) }
+        VariablePlan { path, dtype, shape, raw_bytes, action: Action::Encode(Box::new(choice)), unmet: Vec::new() }
     }
 
     fn chains(goal: &str, mut plans: Vec<VariablePlan>) -> Vec<String> {

@@ -2,6 +2,7 @@
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::model::{StorageLayout, Variable};
+use knarr_array::request::AXES;
 
 /// Shape of the chunks of the output.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -40,6 +41,7 @@ impl std::str::FromStr for ChunkRule {
                 .split(['x', ','])
                 .map(|extent| extent.trim().parse::<u64>().ok().filter(|&extent| extent > 0))
                 .collect::<Option<Vec<u64>>>()
+                .filter(|shape| shape.len() <= AXES)
                 .map(Self::Shape)
                 .ok_or_else(|| {
                     Error::usage(format!("chunks '{text}' is not a shape"))
@@ -100,6 +102,12 @@ pub fn chunk_shape(rule: &ChunkRule, variable: &Variable) -> Result<Vec<u64>> {
             .at_variable(variable.name()));
     }
     Ok(shape)
+}
+
+/// Chunks of at most about so many bytes: whole steps, or pieces of one.
+pub fn small_chunks(variable: &Variable, bytes: u64) -> Vec<u64> {
+    // They may be a quarter larger.
+    whole_steps(&variable.shape, &[], variable.dtype.size() as u64, bytes / 5 * 4)
 }
 
 /// True for chunks that are kept without being asked to: not too small, not too large, or all of the variable.

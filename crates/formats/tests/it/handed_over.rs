@@ -99,7 +99,16 @@ fn hand_over(source: &MemorySource, folder: &Path, random: &mut Random) {
             let variable = u32::try_from(index).unwrap();
             let dtype = source.model.variables[index].dtype;
             let boxes = Regions::from(&region);
-            log.push(&[Put { variable, dtype, boxes, stride: Vec::new(), order: order as u64, offset }]).unwrap();
+            log.push(&[Put {
+                variable,
+                dtype,
+                boxes,
+                stride: Vec::new(),
+                parts: Vec::new(),
+                order: order as u64,
+                offset,
+            }])
+            .unwrap();
         }
     }
 }
@@ -148,6 +157,7 @@ fn puts_that_the_header_does_not_allow_are_refused() {
         dtype,
         boxes: Regions::from(&Region::new(start, [1, 1])),
         stride: Vec::new(),
+        parts: Vec::new(),
         order: 0,
         offset: 0,
     };

@@ -46,7 +46,9 @@ impl Program {
         let offset = self.logs[rank].reserve(values.len() as u64).unwrap();
         self.logs[rank].write(offset, DType::U32, &values).unwrap();
         let (boxes, stride) = (Regions::from(&region), Vec::new());
-        self.logs[rank].push(&[Put { variable: 0, dtype: DType::U32, boxes, stride, order, offset }]).unwrap();
+        self.logs[rank]
+            .push(&[Put { variable: 0, dtype: DType::U32, boxes, stride, parts: Vec::new(), order, offset }])
+            .unwrap();
     }
 
     fn gathered(&self, ahead: Option<AheadChunks>) -> Gathered {

@@ -123,7 +123,8 @@ fn put_all(folder: &Path) {
                 log.write(offset, DType::F32, &values).unwrap();
                 let stride = if step == 1 { Vec::new() } else { vec![step, 1] };
                 let boxes = Regions::from(&region);
-                log.push(&[Put { variable: 0, dtype: DType::U32, boxes, stride, order, offset }]).unwrap();
+                log.push(&[Put { variable: 0, dtype: DType::U32, boxes, stride, parts: Vec::new(), order, offset }])
+                    .unwrap();
             }
         }
     }

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use knarr_array::array::DType;
 use knarr_array::error::Result;
 use knarr_array::region::{Region, Regions};
-use knarr_handover::{Beneath, Far, Gathered, Held, Limit, Pace, Put, PutLog, Question, Room, answer, write_calls};
+use knarr_handover::{
+    Beneath, Far, Gathered, Held, Limit, Pace, Part, Put, PutLog, Question, Room, answer, write_calls,
+};
 use knarr_link::Answers;
 use knarr_testing::MemoryLink;
 
@@ -36,7 +38,16 @@ fn put(folder: &Path) {
         let values: Vec<u8> = (0..COLUMNS).flat_map(|column| value(row, column).to_le_bytes()).collect();
         log.write(offset, DType::F32, &values).unwrap();
         let boxes = Regions::from(&Region::new([row, 0], [1, COLUMNS]));
-        log.push(&[Put { variable: 0, dtype: DType::F32, boxes, stride: Vec::new(), order: row, offset }]).unwrap();
+        log.push(&[Put {
+            variable: 0,
+            dtype: DType::F32,
+            boxes,
+            stride: Vec::new(),
+            parts: Vec::new(),
+            order: row,
+            offset,
+        }])
+        .unwrap();
     }
 }
 
@@ -94,4 +105,64 @@ fn what_is_wanted_crosses_the_network_and_nothing_else() {
         assert!(questions <= 2 + found.len() as u64 / (1 << 20) + ROWS / 500 + count[0] / 500, "{questions}");
     }
     std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// Members of a compound, put one after the other over all elements, and one of them over some.
+#[test]
+fn parts_of_elements_come_to_their_places() {
+    const COUNT: u64 = 5000;
+    let folder = std::env::temp_dir().join(format!("knarr-far-parts-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let room = Room {
+        directory: folder.clone(),
+        free: folder.join("free"),
+        account: Limit::of(1 << 20),
+        more: folder.join("disk"),
+    };
+    let mut log = PutLog::create(room, "values", "log", write_calls).unwrap();
+    let mut expected = vec![9u8; 8 * usize::try_from(COUNT).unwrap()];
+    let part = |at, len| Part { at, len };
+    for (order, (parts, region)) in [
+        (vec![part(0, 2), part(6, 2)], Region::new([0], [COUNT])),
+        (vec![part(3, 2)], Region::new([0], [COUNT])),
+        (vec![part(6, 1)], Region::new([100], [3000])),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let order = u8::try_from(order).unwrap();
+        let (start, count) = (region.start[0], region.count[0]);
+        let (boxes, stride) = (Regions::from(&region), Vec::new());
+        let mut put =
+            Put { variable: 0, dtype: DType::Opaque(8), boxes, stride, parts, order: order.into(), offset: 0 };
+        put.offset = log.reserve(put.byte_len()).unwrap();
+        let values: Vec<u8> = (0..put.byte_len()).map(|n| u8::try_from(n % 83).unwrap() * 3 + order).collect();
+        log.write(put.offset, put.lies_as(), &values).unwrap();
+        let mut values = values.into_iter();
+        for element in start..start + count {
+            for byte in put.parts.iter().flat_map(|part| part.at..part.at + part.len) {
+                expected[usize::try_from(element * 8 + u64::from(byte)).unwrap()] = values.next().unwrap();
+            }
+        }
+        log.push(&[put]).unwrap();
+    }
+    let answers = Arc::new(Counting { folder: folder.clone(), bytes: AtomicU64::new(0), questions: AtomicU64::new(0) });
+    let link = Arc::new(MemoryLink::new("far", answers, Arc::default()));
+    let far = Far { link, file: "f".to_owned(), rank: 0, pace: None, bounded: None };
+    let gathered = Gathered::of(u64::MAX, [Held::There(far)]).unwrap();
+    for (start, count, stride) in [(0, COUNT, 1), (99, 700, 3), (4999, 1, 1)] {
+        let mut out = vec![0; 8 * usize::try_from(count).unwrap()];
+        let wanted = Region::new([start], [count]);
+        gathered.read_strided(0, &wanted, &[stride], Beneath::Fill(&[9; 8]), &mut out).unwrap();
+        let picked: Vec<u8> = expected
+            .chunks_exact(8)
+            .skip(usize::try_from(start).unwrap())
+            .step_by(usize::try_from(stride).unwrap())
+            .take(usize::try_from(count).unwrap())
+            .flatten()
+            .copied()
+            .collect();
+        assert!(out == picked, "{start} {count} {stride}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
 }

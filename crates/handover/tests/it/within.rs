@@ -59,7 +59,8 @@ fn put(folder: &Path) {
             let boxes = Regions::from(&Region::new([row, 0], [1, COLUMNS]));
             let dtype = if variable == FOREIGN { DType::Opaque(4) } else { DType::F32 };
             let variable = u32::try_from(variable).unwrap();
-            log.push(&[Put { variable, dtype, boxes, stride: Vec::new(), order: row, offset }]).unwrap();
+            log.push(&[Put { variable, dtype, boxes, stride: Vec::new(), parts: Vec::new(), order: row, offset }])
+                .unwrap();
         }
     }
 }

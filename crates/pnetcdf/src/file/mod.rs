@@ -312,7 +312,7 @@ impl Captured {
         let records = if variable.is_record { elements.records() } else { 0 };
         let number = u32::try_from(access.variable).unwrap_or(0);
         let Elements { regions: boxes, stride, .. } = elements;
-        let put = Put { variable: number, dtype, boxes, stride, order: 0, offset };
+        let put = Put { variable: number, dtype, boxes, stride, parts: Vec::new(), order: 0, offset };
         self.put_bytes += bytes;
         Ok(((bytes > 0).then_some(put), records, code))
     }
@@ -564,7 +564,8 @@ impl Captured {
         self.log()?.write(offset, dtype, &bytes).map_err(|error| self.fail(number, error))?;
         let variable_number = u32::try_from(number).unwrap_or(0);
         let boxes = Regions::from(&region);
-        let put = Put { variable: variable_number, dtype, boxes, stride: Vec::new(), order: 0, offset };
+        let put =
+            Put { variable: variable_number, dtype, boxes, stride: Vec::new(), parts: Vec::new(), order: 0, offset };
         self.add(vec![put], record + 1)
     }
 

@@ -5,10 +5,12 @@ use std::ffi::c_void;
 use crate::host::{CallerHdf5, Hid};
 use crate::lists::{Close, Owned};
 
-/// Codes of HDF5's C headers.
+/// Code of HDF5's C headers: `H5T_COMPOUND`.
+pub(super) const COMPOUND: i32 = 6;
+
+/// Others.
 mod code {
     pub(super) const STRING: i32 = 3;
-    pub(super) const COMPOUND: i32 = 6;
     pub(super) const REFERENCE: i32 = 7;
     pub(super) const VARIABLE_LENGTH: i32 = 9;
     pub(super) const ARRAY: i32 = 10;
@@ -27,7 +29,7 @@ pub(super) fn pointers(host: &CallerHdf5, datatype: Hid) -> Option<&'static str>
             let base = Owned::new(host, unsafe { host.base_type?(datatype) }, Close::Reference)?;
             pointers(host, base.id)
         }
-        code::COMPOUND => {
+        COMPOUND => {
             // SAFETY: as above.
             let count = u32::try_from(unsafe { host.member_count?(datatype) }).ok()?;
             (0..count).find_map(|number| {
@@ -72,17 +74,17 @@ impl<'h> Conversion<'h> {
     /// True if members that `from` lacks keep the values that they have.
     pub(super) fn keeps_members(&self) -> bool {
         // SAFETY: the type is open.
-        self.host.type_class.is_some_and(|class| unsafe { class(self.to.0) } == code::COMPOUND)
+        self.host.type_class.is_some_and(|class| unsafe { class(self.to.0) } == COMPOUND)
     }
 
-    /// Converts elements. `kept` are those that are there now, or empty if [`Conversion::keeps_members`] says no. `None` if
-    /// HDF5 refuses.
+    /// Converts elements. `kept` are those that are there now, for members that `from` lacks; or empty, and those are zeros.
+    /// `None` if HDF5 refuses.
     pub(super) fn run(&self, values: &[u8], kept: &[u8]) -> Option<Vec<u8>> {
         let count = values.len() / self.from.1;
         let mut room = vec![0u8; count.checked_mul(self.from.1.max(self.to.1))?];
         room.get_mut(..values.len())?.copy_from_slice(values);
-        let mut kept = kept.to_vec();
-        let kept = if kept.is_empty() { std::ptr::null_mut() } else { kept.as_mut_ptr().cast::<c_void>() };
+        let mut kept = if kept.is_empty() { vec![0; count.checked_mul(self.to.1)?] } else { kept.to_vec() };
+        let kept = kept.as_mut_ptr().cast::<c_void>();
         let convert = self.host.convert?;
         // SAFETY: there is room for all elements in the larger of both types; what is kept is of the other one.
         let done = unsafe { convert(self.from.0, self.to.0, count, room.as_mut_ptr().cast(), kept, self.transfer) };

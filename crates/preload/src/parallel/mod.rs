@@ -11,8 +11,8 @@
 //! reads, HDF5 opens the first rank's header.
 //!
 //! Reading order: [`hooks`] (what the program calls), [`file`] (one captured file), [`header`], [`begin_end`] (how it begins
-//! and ends), [`arriving`] (files of other components), [`write`] and [`read`], [`order`] (which of writes that overlap counts), [`transfer`], [`selection`], [`shape`] (which elements, in which order), [`convert`] (their types), [`memory`]
-//! (where they lie), [`mpi`], [`opening`] (netCDF-C), and [`together`] (files that HDF5 writes or reads itself).
+//! and ends), [`arriving`] (files of other components), [`write`] and [`read`], [`order`] (which of writes that overlap counts), [`transfer`], [`selection`], [`shape`] (which elements, in which order), [`convert`] (their types),
+//! [`members`] (which of their bytes), [`memory`] (where they lie), [`mpi`], [`opening`] (netCDF-C), and [`together`] (files that HDF5 writes or reads itself).
 
 mod arriving;
 mod begin_end;
@@ -20,6 +20,7 @@ mod convert;
 mod file;
 mod header;
 pub(crate) mod hooks;
+mod members;
 mod memory;
 mod mpi;
 pub(crate) mod opening;

@@ -23,7 +23,7 @@ pub(super) unsafe fn get(
     buffer: *mut c_void,
 ) -> Result<(), Refused> {
     let transfer = Transfer::of(host, file, asked)?;
-    let conversion = transfer.conversion(host, false)?;
+    let conversion = transfer.read(host)?;
     if transfer.count == 0 {
         return Ok(());
     }
@@ -52,11 +52,7 @@ pub(super) unsafe fn get(
 ///
 /// # Errors
 /// [`Refused`].
-pub(super) fn values(
-    host: &CallerHdf5,
-    file: &Captured,
-    (transfer, last): (&Transfer<'_>, u64),
-) -> Result<Vec<u8>, Refused> {
+fn values(host: &CallerHdf5, file: &Captured, (transfer, last): (&Transfer<'_>, u64)) -> Result<Vec<u8>, Refused> {
     let mut all = vec![0; transfer.count * transfer.size];
     read(host, file, (transfer, last), &mut all).map(|()| all)
 }

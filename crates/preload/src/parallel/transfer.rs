@@ -4,6 +4,7 @@ use knarr_array::error::Error;
 
 use super::convert::{Conversion, pointers};
 use super::file::Captured;
+use super::members::{Has, Members, members};
 use super::memory::Memory;
 use super::selection::{pieces, shape};
 use super::shape::Piece;
@@ -34,6 +35,16 @@ pub(super) struct Transfer<'h> {
     transfer: Hid,
     /// Holds the dataspace that was asked of the dataset.
     _space: Owned<'h>,
+}
+
+/// What a write puts of each element.
+pub(super) struct Written<'h> {
+    /// Its bytes; 0 if the type in memory has no member of the dataset.
+    pub(super) size: usize,
+    /// From the type in memory, if that is another one.
+    pub(super) conversion: Option<Conversion<'h>>,
+    /// If they are not all of the element.
+    pub(super) members: Option<Members<'h>>,
 }
 
 /// Why a transfer is not made.
@@ -111,14 +122,22 @@ impl<'h> Transfer<'h> {
         Ok(Self { dataset, number, datatype, size, pieces, count, memory, memory_type, transfer, _space: space })
     }
 
-    /// The conversion from the type in memory to that of the dataset, or back.
-    pub(super) fn conversion(
-        &self,
-        host: &'h CallerHdf5,
-        to_dataset: bool,
-    ) -> std::result::Result<Option<Conversion<'h>>, Refused> {
-        let (there, here) = ((self.datatype.id, self.size), (self.memory_type, self.memory.size));
-        let (from, to) = if to_dataset { (here, there) } else { (there, here) };
+    /// What a write puts of each element.
+    pub(super) fn written(&self, host: &'h CallerHdf5) -> std::result::Result<Written<'h>, Refused> {
+        let from = (self.memory_type, self.memory.size);
+        let members = match told(members(host, self.datatype.id, self.memory_type))? {
+            Has::All => None,
+            Has::Some(members) => Some(members),
+            Has::Nothing => return Ok(Written { size: 0, conversion: None, members: None }),
+        };
+        let to = members.as_ref().map_or((self.datatype.id, self.size), |some| (some.datatype.id, some.size));
+        let conversion = Conversion::between(host, from, to, self.transfer).map_err(|()| Refused::ByHdf5)?;
+        Ok(Written { size: to.1, conversion, members })
+    }
+
+    /// The conversion from the type of the dataset to that in memory.
+    pub(super) fn read(&self, host: &'h CallerHdf5) -> std::result::Result<Option<Conversion<'h>>, Refused> {
+        let (from, to) = ((self.datatype.id, self.size), (self.memory_type, self.memory.size));
         Conversion::between(host, from, to, self.transfer).map_err(|()| Refused::ByHdf5)
     }
 }

@@ -8,9 +8,8 @@ use knarr_handover::{Put, PutLog};
 use super::convert::Conversion;
 use super::file::Captured;
 use super::order::How;
-use super::read::values;
 use super::shape::Piece;
-use super::transfer::{Refused, Transfer, fill_of, told};
+use super::transfer::{Refused, Transfer, Written, fill_of, told};
 use crate::host::{CallerHdf5, Hid};
 use crate::whole::Write;
 
@@ -27,8 +26,8 @@ pub(super) unsafe fn put(
     (asked, how): (&Write, How),
 ) -> std::result::Result<(), Refused> {
     let transfer = Transfer::of(host, file, asked)?;
-    let conversion = transfer.conversion(host, true)?;
-    if transfer.count == 0 {
+    let Written { size, conversion, members } = transfer.written(host)?;
+    if transfer.count == 0 || size == 0 {
         return Ok(());
     }
     if asked.values.is_null() {
@@ -37,30 +36,26 @@ pub(super) unsafe fn put(
     if file.may_be_kept() {
         file.header.keep(host, asked.dataset)?;
     }
-    let kept = match &conversion {
-        Some(conversion) if conversion.keeps_members() => values(host, file, (&transfer, u64::MAX))?,
-        _ => Vec::new(),
-    };
-    let bytes = (transfer.count * transfer.size) as u64;
-    let dtype = DType::Opaque(u32::try_from(transfer.size).map_err(|_| Error::unsupported("elements of 4 GiB"))?);
+    let bytes = (transfer.count * size) as u64;
+    let opaque = |size| u32::try_from(size).map(DType::Opaque).map_err(|_| Error::unsupported("elements of 4 GiB"));
+    let (dtype, lies_as) = (opaque(transfer.size)?, opaque(size)?);
+    // The conversion needs their type as long as values come.
+    let parts = members.as_ref().map(|members| members.parts.clone()).unwrap_or_default();
     let log = told(file.log())?;
     let first = log.reserve(bytes)?;
     let (mut at, mut outcome) = (0u64, Ok(()));
     let mut add = |log: &mut PutLog, values: &[u8]| {
-        let written = log.write(first + at, dtype, values);
+        let written = log.write(first + at, lies_as, values);
         at += values.len() as u64;
         written
     };
-    let mut taken = 0usize;
     let mut take = |values: &[u8]| {
         if outcome.is_err() {
             return;
         }
         outcome = match &conversion {
             None => add(log, values).map_err(Refused::from),
-            Some(conversion) => {
-                convert(conversion, values, &transfer, &kept, &mut taken, &mut |values| add(log, values))
-            }
+            Some(conversion) => convert(conversion, values, transfer.memory.size, &mut |values| add(log, values)),
         };
     };
     // SAFETY: the caller's promise.
@@ -73,7 +68,7 @@ pub(super) unsafe fn put(
     let mut offset = first;
     let puts = transfer.pieces.into_iter().map(|Piece { region, stride }| {
         let boxes = Regions::from(&region);
-        let put = Put { variable: transfer.number, dtype, boxes, stride, order, offset };
+        let put = Put { variable: transfer.number, dtype, boxes, stride, parts: parts.clone(), order, offset };
         offset += put.byte_len();
         put
     });
@@ -105,7 +100,7 @@ pub(super) fn fill(host: &CallerHdf5, file: &mut Captured, dataset: Hid, before:
             log.write(offset + first * value.len() as u64, dtype, &value.repeat(count))?;
         }
         let boxes = Regions::from(&region);
-        log.push(&[Put { variable: number, dtype, boxes, stride: Vec::new(), order, offset }])?;
+        log.push(&[Put { variable: number, dtype, boxes, stride: Vec::new(), parts: Vec::new(), order, offset }])?;
     }
     Ok(())
 }
@@ -113,21 +108,15 @@ pub(super) fn fill(host: &CallerHdf5, file: &mut Captured, dataset: Hid, before:
 /// Elements that are converted at once.
 const AT_ONCE: usize = 64 << 10;
 
-/// Converts values, and gives them to `add`. `taken` elements came before.
+/// Converts values of `size` bytes each, and gives them to `add`.
 fn convert(
     conversion: &Conversion<'_>,
     values: &[u8],
-    transfer: &Transfer<'_>,
-    kept: &[u8],
-    taken: &mut usize,
+    size: usize,
     add: &mut dyn FnMut(&[u8]) -> Result<()>,
 ) -> std::result::Result<(), Refused> {
-    for values in values.chunks(AT_ONCE * transfer.memory.size) {
-        let count = values.len() / transfer.memory.size;
-        let there = *taken * transfer.size..(*taken + count) * transfer.size;
-        let converted = told(conversion.run(values, kept.get(there).unwrap_or_default()))?;
-        add(&converted)?;
-        *taken += count;
-    }
-    Ok(())
+    values.chunks(AT_ONCE * size).try_for_each(|values| {
+        let converted = told(conversion.run(values, &[]))?;
+        add(&converted).map_err(Refused::from)
+    })
 }

@@ -17,6 +17,8 @@ use super::repacked::Repacked;
 /// All that is to be told of one output.
 pub fn all(done: &Repacked) -> Vec<String> {
     let mut notes = limits_missed([&done.plan]);
+    notes.extend(settings_unmet([(done.output.as_path(), &done.plan)]));
+    notes.extend(names_lacking([&done.plan]));
     notes.extend(done.names_lost.iter().cloned());
     notes.extend(wishes_without_effect(done));
     notes.extend(files_lost(done));
@@ -45,6 +47,40 @@ pub fn limits_missed<'p>(plans: impl IntoIterator<Item = &'p Plan>) -> Vec<Strin
         format!("goal: no chain meets {limits} for {named}: the nearest was taken")
     };
     missed.into_iter().map(note).collect()
+}
+
+/// Settings that files cannot have, and are written without: which, of which variable, and why. What is said of several files is
+/// said once.
+pub fn settings_unmet<'p>(files: impl IntoIterator<Item = (&'p Path, &'p Plan)>) -> Vec<String> {
+    let mut all: BTreeMap<String, Vec<&Path>> = BTreeMap::new();
+    for (path, plan) in files {
+        let left_out = plan.left_out.iter();
+        let left_out = left_out.map(|why| format!("written without what is asked of single variables: {why}"));
+        let unmet = plan.variables.iter().flat_map(|variable| {
+            let name = variable.path.trim_start_matches('/');
+            variable.unmet.iter().map(move |why| format!("variable '{name}' is written without a setting: {why}"))
+        });
+        left_out.chain(unmet).for_each(|words| all.entry(words).or_default().push(path));
+    }
+    let told = all.into_iter().filter_map(|(words, files)| {
+        let first = files.first()?.display();
+        let more = files.len() - 1;
+        Some(if more == 0 { format!("{first}: {words}") } else { format!("{first} and {more} more: {words}") })
+    });
+    told.collect()
+}
+
+/// Names in settings that files lack, each with the number of files.
+pub fn names_lacking<'p>(plans: impl IntoIterator<Item = &'p Plan>) -> Vec<String> {
+    let mut files: BTreeMap<&str, usize> = BTreeMap::new();
+    for name in plans.into_iter().flat_map(|plan| &plan.lacking) {
+        *files.entry(name).or_default() += 1;
+    }
+    let told = files.into_iter().map(|(name, count)| {
+        let plural = if count == 1 { "file that has nothing" } else { "files that have nothing" };
+        format!("settings for '{name}' were ignored in {count} {plural} called so")
+    });
+    told.collect()
 }
 
 /// The first few, and how many more there are.

@@ -1,6 +1,7 @@
 //! What to do besides encoding.
 
 use knarr_flow::output::Replaces;
+use knarr_formats::classic::Version;
 
 /// What to do besides encoding.
 #[derive(Debug, Clone, Default)]
@@ -13,4 +14,6 @@ pub struct RepackOptions {
     pub when: String,
     /// Save the plan beside the output, in place of an older one. Where nothing is chosen there is none.
     pub save_plan: bool,
+    /// If a netCDF-4 file would be larger than so many bytes, classic netCDF of this version is written instead.
+    pub classic_above: Option<(u64, Version)>,
 }

@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::filter::FilterId;
+use knarr_array::libver::LibverBounds;
 use knarr_array::model::Variable;
 use knarr_choose::choose::FormatLimits;
 use knarr_choose::plan::{Action, Plan};
@@ -19,6 +20,7 @@ use knarr_flow::output::{Temporary, is_common_beside};
 use knarr_flow::pipeline::{Execution, advise, encode_ahead, execute, most_demanding, plan, prove_copies, storages};
 use knarr_flow::settings::Settings;
 use knarr_flow::store::{Encoding, Sink, Source, Storage};
+use knarr_formats::classic;
 use knarr_formats::hdf5::{self, Hdf5Sink, Hdf5Source, NetcdfLimits, SinkOptions};
 use knarr_formats::zarr::{self, Sharding, ZarrOptions, ZarrSink};
 use knarr_formats::{Inputs, open_watched, whole_records};
@@ -87,41 +89,62 @@ pub fn write_source(
     let source = shown(source, format);
     source.will_read_all();
     if format.is_plain() {
-        let source = source.as_ref();
-        let counter = Counter::begin();
-        let (plan, execution, output_bytes) =
-            values_only::write(engine, source, output, format, options.replaces.clone(), settings, progress)
-                .map_err(|error| blamed(error, &input))?;
-        let counted = counter.and_then(|counter| counter.joules());
-        return Ok(Repacked {
-            energy: energy(engine, &plan, &execution, (read_bytes(source), output_bytes), counted),
-            input_bytes: input_bytes(source),
-            input,
-            output: output.to_owned(),
-            output_bytes,
-            plan,
-            execution,
-            seconds: begin.elapsed().as_secs_f64(),
-            choosing_seconds: 0.0,
-            reader: ReaderLevel::Core,
-            filters: BTreeSet::new(),
-            left_out: Vec::new(),
-            other_files: BTreeSet::new(),
-            references_lost: 0,
-            names_lost: Vec::new(),
-            netcdf: NetcdfLimits::default(),
-            not_kept: Vec::new(),
-            chunks_unheard: Vec::new(),
-            idle_steps: Vec::new(),
-            copied: None,
-        });
+        return write_plain(engine, source.as_ref(), (output, format), settings, options, (progress, begin));
     }
     if format == OutputFormat::Zarr {
         zarr_fit::check(source.as_ref())?;
     }
     let target = format.target(settings.portable)?;
     let job = Job { engine, input: &input, output, format, target, settings, options, in_place: false };
-    job.run(source.as_ref(), progress, begin)
+    if let Some(done) = job.run_in_any_case(source.as_ref(), progress, begin)? {
+        return Ok(done);
+    }
+    let (_, version) =
+        options.classic_above.ok_or_else(|| Error::internal("an output that is too large for nobody"))?;
+    let format = OutputFormat::Classic(version);
+    let mut done = write_plain(engine, source.as_ref(), (output, format), settings, options, (progress, begin))?;
+    let why = "as the program's library writes it: a compressed file would be larger";
+    done.plan.variables.iter_mut().for_each(|variable| variable.action = Action::Copy(why.to_owned()));
+    Ok(done)
+}
+
+/// Writes an output that holds values as they are.
+fn write_plain(
+    engine: &Engine,
+    source: &dyn Source,
+    (output, format): (&Path, OutputFormat),
+    settings: &Settings,
+    options: &RepackOptions,
+    (progress, begin): (&dyn Progress, std::time::Instant),
+) -> Result<Repacked> {
+    let (input, replaces) = (source.path(), options.replaces.clone());
+    let counter = Counter::begin();
+    let (plan, execution, output_bytes) =
+        values_only::write(engine, source, output, format, replaces, settings, progress)
+            .map_err(|error| blamed(error, input))?;
+    let counted = counter.and_then(|counter| counter.joules());
+    Ok(Repacked {
+        energy: energy(engine, &plan, &execution, (read_bytes(source), output_bytes), counted),
+        input_bytes: input_bytes(source),
+        input: input.to_owned(),
+        output: output.to_owned(),
+        output_bytes,
+        plan,
+        execution,
+        seconds: begin.elapsed().as_secs_f64(),
+        choosing_seconds: 0.0,
+        reader: ReaderLevel::Core,
+        filters: BTreeSet::new(),
+        left_out: Vec::new(),
+        other_files: BTreeSet::new(),
+        references_lost: 0,
+        names_lost: Vec::new(),
+        netcdf: NetcdfLimits::default(),
+        not_kept: Vec::new(),
+        chunks_unheard: Vec::new(),
+        idle_steps: Vec::new(),
+        copied: None,
+    })
 }
 
 /// The plan that [`repack_source`] would carry out, and what it is expected to give. Nothing is written, and it does not matter
@@ -186,12 +209,41 @@ pub(super) struct Job<'a> {
 }
 
 impl Job<'_> {
-    pub(super) fn run(
+    /// As [`Job::run`], which says what none means. If what is asked cannot be carried out, and the file is to be there in any case,
+    /// it is made without that.
+    pub(super) fn run_in_any_case(
         &self,
         source: &dyn Source,
         progress: &dyn Progress,
         begin: std::time::Instant,
-    ) -> Result<Repacked> {
+    ) -> Result<Option<Repacked>> {
+        let less = self.settings.of_no_variable();
+        let least = Settings { libver: LibverBounds::default(), ..less.clone() };
+        let mut why: Option<Error> = None;
+        for settings in [self.settings, &less, &least] {
+            match (Job { settings, ..*self }).run(source, progress, begin) {
+                Ok(mut done) => {
+                    let words = why.as_ref().map(Error::without_advice);
+                    done.iter_mut().for_each(|done| done.plan.left_out.clone_from(&words));
+                    return Ok(done);
+                }
+                Err(error) if !self.may_leave_out(&error) => return Err(error),
+                // The first one says most.
+                Err(error) => why = why.or(Some(error)),
+            }
+        }
+        Err(why.unwrap_or_else(|| Error::internal("nothing was tried")))
+    }
+
+    /// True if the error may come from something that may be left out.
+    fn may_leave_out(&self, error: &Error) -> bool {
+        let Settings { lenient, chain, rules, libver, .. } = self.settings;
+        let says_anything = chain.is_some() || !rules.is_empty() || *libver != LibverBounds::default();
+        *lenient && says_anything && (error.is_of_wishes() || error.kind() == ErrorKind::Internal)
+    }
+
+    /// Writes the output; nothing if it would be larger than it may be.
+    fn run(&self, source: &dyn Source, progress: &dyn Progress, begin: std::time::Instant) -> Result<Option<Repacked>> {
         let Self { engine, input, output, format, target, settings, options, in_place } = *self;
         let counter = Counter::begin();
         let plan = plan(engine, source, settings, target, progress).map_err(|error| in_file(error, input))?;
@@ -257,7 +309,14 @@ impl Job<'_> {
         let (input_bytes, read) = (input_bytes(source), read_bytes(source));
         let may_copy =
             !self.in_place && url_of(input).is_none() && as_it_is::may_copy(source, settings, target, &other_files);
-        if let Some(bytes) = sink.close()?.filter(|bytes| *bytes > input_bytes && may_copy) {
+        let closed = sink.close()?;
+        let is_too_large = |((most, version), bytes): ((u64, classic::Version), u64)| {
+            bytes > most && classic::check(source.model(), version).is_ok()
+        };
+        if options.classic_above.zip(closed).is_some_and(is_too_large) {
+            return Ok(None);
+        }
+        if let Some(bytes) = closed.filter(|bytes| *bytes > input_bytes && may_copy) {
             drop(sink);
             drop(saved);
             let why = format!(
@@ -267,13 +326,13 @@ impl Job<'_> {
             let energy =
                 energy(engine, &plan, &execution, (read, input_bytes), counter.and_then(|counter| counter.joules()));
             let times = (begin, choosing_seconds);
-            return self.copy(source, (plan, netcdf), energy, why, times);
+            return self.copy(source, (plan, netcdf), energy, why, times).map(Some);
         }
         let saved = saved.lock().unwrap_or_else(PoisonError::into_inner).take().map(PlanFile::written).transpose()?;
         let output_bytes = Box::new(sink).commit()?;
         saved.map_or(Ok(()), |saved| saved.publish(output)).map_err(|error| without_plan(&error, output))?;
         let counted = counter.and_then(|counter| counter.joules());
-        Ok(Repacked {
+        Ok(Some(Repacked {
             input: input.to_owned(),
             output: output.to_owned(),
             input_bytes,
@@ -294,7 +353,7 @@ impl Job<'_> {
             seconds: begin.elapsed().as_secs_f64(),
             choosing_seconds,
             copied: None,
-        })
+        }))
     }
 
     /// The input under the name of the output, and a plan that says so. Where both are one file it stays as it is.

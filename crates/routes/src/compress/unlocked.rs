@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use knarr_array::array::DType;
-use knarr_array::error::Result;
+use knarr_array::error::{Error, Result};
 use knarr_array::filter::Hdf5Filter;
 use knarr_array::model::Variable;
 use knarr_array::quality::Quality;
@@ -44,7 +44,8 @@ pub fn pack(
     let (source, format, target) = open_unlocked(engine, input, settings)?;
     let settings = &spare_rounded(source.as_ref(), settings.clone());
     let job = Job { engine, input, output, format, target, settings, options, in_place: true };
-    job.run(source.as_ref(), progress, begin)
+    let done = job.run_in_any_case(source.as_ref(), progress, begin)?;
+    done.ok_or_else(|| Error::internal("an output that may be of any size is too large"))
 }
 
 /// What [`pack`] is expected to give, and to take, for the file `input`. Nothing is written.
@@ -102,14 +103,16 @@ pub struct Encoded {
     pub energy: Energy,
 }
 
-/// Looks at the HDF5 file `input`, which is not locked, as [`pack`] does not.
+/// Looks at the HDF5 file `input`, which is not locked, as [`pack`] does not. What was encoded are the variables of those paths of
+/// which `is_own` is true: a program may have filters of its own.
 ///
 /// # Errors
 /// `Corrupt` if the input is no HDF5 file.
-pub fn encoded(engine: &Engine, input: &Path) -> Result<Encoded> {
+pub fn encoded(engine: &Engine, input: &Path, is_own: impl Fn(&str) -> bool) -> Result<Encoded> {
     let source = open_hdf5_unlocked(input, &engine.codecs)?;
     let mut phases = Phases::default();
-    for variable in source.model().variables.iter().filter(|variable| !variable.filters.is_empty()) {
+    let is_encoded = |variable: &&Variable| !variable.filters.is_empty() && is_own(&variable.path);
+    for variable in source.model().variables.iter().filter(is_encoded) {
         let (raw, stored) = (variable.raw_bytes(), variable.stored_bytes.unwrap_or(0));
         let chain = variable.chain.parse::<ChainSpec>().ok();
         let known = chain.filter(|chain| chain.0.iter().all(|step| engine.codecs.named(&step.name).is_ok()));

@@ -75,7 +75,9 @@ fn refuse_wishes(settings: &Settings, format: OutputFormat) -> Result<()> {
 /// # Errors
 /// `Unsupported` for settings or variables that the format cannot serve.
 pub(crate) fn plan(engine: &Engine, source: &dyn Source, format: OutputFormat, settings: &Settings) -> Result<Plan> {
-    refuse_wishes(settings, format)?;
+    if !settings.lenient {
+        refuse_wishes(settings, format)?;
+    }
     settings.check_names(source.model())?;
     match format {
         OutputFormat::Csv => csv::check(source)?,
@@ -88,6 +90,7 @@ pub(crate) fn plan(engine: &Engine, source: &dyn Source, format: OutputFormat, s
         shape: variable.shape.clone(),
         raw_bytes: variable.raw_bytes(),
         action: Action::Copy("the format holds plain values".to_owned()),
+        unmet: Vec::new(),
     });
     Ok(plan_of(engine, source, settings, (Destination::Values, ReaderLevel::Core), variables.collect()))
 }

@@ -72,7 +72,7 @@ impl Making {
         let source = HandedOverSource::of_model(self.model.clone(), held, path)?;
         let raw_bytes = source.model().variables.iter().map(Variable::raw_bytes).sum();
         let (replaces, command, when) = (self.replace.into(), self.command.clone(), today());
-        let options = RepackOptions { replaces, command, when, save_plan: false };
+        let options = RepackOptions { replaces, command, when, save_plan: false, classic_above: None };
         let done = write_source(engine, Box::new(source), (path, *format), settings, &options, &Silent)?;
         Ok(Written {
             path: path.clone(),

@@ -9,6 +9,8 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::region::{Region, Regions};
 use knarr_flow::engine::Engine;
 use knarr_flow::network::url_of;
+use knarr_flow::pipeline::check_chains;
+use knarr_flow::settings::{ChunkRule, Rule, Settings};
 use knarr_handover::{Handover, Place, Put, PutSpool, Serving};
 use serde::{Deserialize, Serialize};
 
@@ -70,7 +72,9 @@ impl<C: Comm> Output<C> {
                 }
                 _ => OutputFormat::of(path)?,
             };
-            format.target(options.settings.portable).map_err(|error| error.at(path.display().to_string()))?;
+            let target = format.target(options.settings.portable);
+            let checked = target.and_then(|target| check_chains(&engine.codecs, &options.settings, target));
+            checked.map_err(|error| error.at(path.display().to_string()))?;
             Ok((engine, options, format))
         });
         let (engine, options, format) = agree(&comm, made)?;
@@ -101,7 +105,8 @@ impl<C: Comm> Output<C> {
     ///
     /// # Errors
     /// `Usage` for a name that cannot be or is taken, dimensions that are not defined, wishes that mean nothing, and after
-    /// the commit; `Quality` for bounds that the type cannot keep; `Unsupported` for elements that are no numbers.
+    /// the commit; `Quality` for bounds that the type cannot keep; `Unsupported` for elements that are no numbers, and for chains
+    /// that serve nothing.
     pub fn define_variable(
         &mut self,
         name: &str,
@@ -110,12 +115,28 @@ impl<C: Comm> Output<C> {
         wishes: &[(String, String)],
     ) -> Result<()> {
         self.not_collective(|output| {
-            let quality = rule(name, wishes).map(|rule| rule.quality.unwrap_or_default());
-            quality
-                .and_then(|quality| quality.validate(dtype))
+            rule(name, wishes)
+                .and_then(|rule| output.check(rule, dtype, dimensions))
                 .and_then(|()| output.definitions.variable(name, dtype, dimensions, wishes.to_vec()))
                 .map_err(|error| error.at_variable(name))
         })
+    }
+
+    /// Refuses wishes that a variable of this type and with these dimensions cannot have.
+    fn check(&self, rule: Rule, dtype: DType, dimensions: &[&str]) -> Result<()> {
+        rule.quality.unwrap_or_default().validate(dtype)?;
+        // One number may be the length along the dimension that has the name of the variable.
+        let is_along = |shape: &[u64]| shape.len() == 1 && dimensions.contains(&rule.pattern.as_str());
+        if let Some(ChunkRule::Shape(shape)) = &rule.chunks
+            && shape.len() != dimensions.len()
+            && !is_along(shape)
+        {
+            let what = format!("chunks with {} dimensions, the variable has {}", shape.len(), dimensions.len());
+            return Err(Error::usage(what).hint("give one extent for each dimension of the variable"));
+        }
+        let settings = Settings { rules: vec![rule], ..self.options.settings.clone() };
+        settings.check_qualities()?;
+        check_chains(&self.engine.codecs, &settings, self.format.target(settings.portable)?)
     }
 
     /// Sets an attribute of a variable, or of the file. `_FillValue` is what elements are that nobody puts; without it they
@@ -154,7 +175,7 @@ impl<C: Comm> Output<C> {
             }
             let (number, dtype, order) = (variable.number, spec.dtype, output.steps);
             let boxes = Regions::from(&region);
-            let put = Put { variable: number, dtype, boxes, stride: Vec::new(), order, offset: 0 };
+            let put = Put { variable: number, dtype, boxes, stride: Vec::new(), parts: Vec::new(), order, offset: 0 };
             output.handover.spool_mut().put(put, array.bytes()).map_err(|error| error.at_variable(name))
         })
     }
@@ -248,7 +269,8 @@ impl<C: Comm> Output<C> {
     }
 
     fn making(&self, ranks: Vec<Place>, blocked_seconds: f64) -> Result<Making> {
-        let mut settings = self.options.settings.clone();
+        // What the program has put is not lost to a wish.
+        let mut settings = Settings { lenient: true, ..self.options.settings.clone() };
         for (variable, wishes) in self.definitions.wishes() {
             settings.rules.push(rule(variable, wishes)?);
         }

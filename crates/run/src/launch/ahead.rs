@@ -68,7 +68,7 @@ impl Task for EncodeAhead {
             }
             None => Box::new(HandedOverSource::open(&header, puts, None, &handed.target)?),
         };
-        let settings = Settings { earlier: earlier.map(Arc::new), as_whole: true, ..handed.rule.settings()? };
+        let settings = Settings { earlier: earlier.map(Arc::new), as_whole: true, ..handed.rule.lenient_settings()? };
         encode_source_ahead(engine, source, format, &settings)
     }
 }

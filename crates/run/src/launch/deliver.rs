@@ -1,14 +1,14 @@
 //! Makes files of what a program has handed over, in another process, and takes it out of the spool.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::model::Variable;
-use knarr_capture::config::{FileRule, Output};
+use knarr_capture::config::{FileRule, Output, Route};
 use knarr_capture::{Datasets, Form, HandedOver, Shown, account_of};
 use knarr_choose::plan::Plan;
 use knarr_codec::chain::ChainSpec;
@@ -57,9 +57,19 @@ impl Task for Deliver {
         let is_hdf5 = Datasets::read(&directory)?.is_some();
         let HandedOver { target, rule, ranks, is_new, .. } = &handed;
         let output = rule.made_of(target);
+        let header = directory.join(if *ranks == 0 { Shown::CLASSIC } else { HandedOver::HEADER });
+        // That of a classic file has its size already.
+        let plain_bytes = match fs::metadata(&header).map_or(0, |found| found.len()) {
+            all if *ranks == 0 => all,
+            header => source.model().variables.iter().map(Variable::raw_bytes).fold(header, u64::saturating_add),
+        };
+        // Of a small file, all that HDF5 needs to find its way may take more than the values.
+        let is_free = rule.route == Route::Compress && rule.compress.output.is_none();
+        let may_stay = !is_hdf5 && is_free && plain_bytes <= SMALL;
+        let classic_above = if may_stay { Some((plain_bytes, classic::version_of(&header)?)) } else { None };
         // The plan is saved when the program has ended.
         let replaces = handed.replaces(&output, &directory);
-        let options = RepackOptions { replaces, command, when, save_plan: false };
+        let options = RepackOptions { replaces, command, when, save_plan: false, classic_above };
         // Other places are looked at when the program creates the file.
         if let Some(url) = url_of(&output).filter(|_| *is_new)
             && is_store(engine, url)?
@@ -72,13 +82,10 @@ impl Task for Deliver {
             Output::Netcdf4 => OutputFormat::NetCdf4,
             // The format that the program chose.
             Output::Classic if is_hdf5 => OutputFormat::NetCdf4,
-            Output::Classic => {
-                let header = directory.join(if *ranks == 0 { Shown::CLASSIC } else { HandedOver::HEADER });
-                OutputFormat::Classic(classic::version_of(&header)?)
-            }
+            Output::Classic => OutputFormat::Classic(classic::version_of(&header)?),
             Output::Zarr | Output::S3(_) => OutputFormat::Zarr,
         };
-        let settings = Settings { earlier: earlier.map(Arc::new), as_whole: true, ..rule.settings()? };
+        let settings = Settings { earlier: earlier.map(Arc::new), as_whole: true, ..rule.lenient_settings()? };
         let made = match write_source(engine, source, (&output, format), &settings, &options, progress) {
             // The program does not know of Zarr.
             Err(error) if error.kind() == ErrorKind::Unsupported && format == OutputFormat::Zarr => {
@@ -90,9 +97,13 @@ impl Task for Deliver {
             }
             written => written.map(|made| (made, false)),
         };
-        made.inspect(|_| handed.note_made())
+        let (made, is_file) = made.inspect(|_| handed.note_made())?;
+        Ok((Repacked { input_bytes: plain_bytes, ..made }, is_file))
     }
 }
+
+/// Files up to this size are as the program's library writes them, if they would be larger otherwise.
+const SMALL: u64 = 1 << 20;
 
 /// Has this process deny new files the permissions that the program denies them, until it is dropped.
 struct Mask(Mode);
@@ -286,14 +297,14 @@ impl Delivery {
                 Ok((repacked, is_file)) => {
                     self.handed.hand_on(&self.directory, &self.spools);
                     self.handed.remove(&self.directory);
-                    let (input, input_bytes) = (self.handed.target.clone(), self.handed.bytes);
+                    let input = self.handed.target.clone();
                     let output = if is_file { input.clone() } else { self.handed.rule.made_of(&input) };
                     // Readers would find old values in the file that the program has replaced.
                     let replaced = self.handed.replaced.filter(|_| output != input);
                     if replaced.is_some() && replaced == FileIdentity::at(&input) {
                         let _ = std::fs::remove_file(&input);
                     }
-                    return Outcome::Packed(Box::new(Repacked { input, output, input_bytes, ..repacked }));
+                    return Outcome::Packed(Box::new(Repacked { input, output, ..repacked }));
                 }
                 Err(Failure::Died(error)) => died = Some(error),
                 Err(Failure::Failed(error)) => return self.failed(error),

@@ -27,6 +27,6 @@ impl Task for Estimate {
 
     fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<Forecast> {
         let Self { input, rule, filters } = self;
-        forecast(engine, &input, &Settings { filters, ..rule.settings()? }, progress)
+        forecast(engine, &input, &Settings { filters, ..rule.lenient_settings()? }, progress)
     }
 }

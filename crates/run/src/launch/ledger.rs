@@ -23,6 +23,8 @@ struct Entry {
     /// Where datasets are compressed as they are written, those that got filters, and of these those with Knarr's own.
     filtered: u64,
     own: u64,
+    /// Their names in the file.
+    compressed: BTreeSet<String>,
     /// Of these, too, those with other filters than the rule wants, by the reason.
     usual: BTreeMap<String, u64>,
     /// Datasets left as the program wanted them, by the reason.
@@ -66,6 +68,8 @@ pub(super) struct Due {
     pub(super) filters: Option<FilterSet>,
     /// Its device and inode, if they are known.
     pub(super) identity: Option<(u64, u64)>,
+    /// Datasets that were compressed as they were written, by their names in it.
+    pub(super) compressed: BTreeSet<String>,
 }
 
 /// How a file was closed.
@@ -144,9 +148,12 @@ impl Ledger {
                 writer.is_apart |= matches!(writers, Writers::Apart(_));
                 return useless.then_some(path);
             }
-            Event::Created { path, given } => {
+            Event::Created { path, variable, given } => {
                 let entry = self.files.get_mut(&path)?;
-                entry.filtered += u64::from(!matches!(given, Given::Nothing(_)));
+                if !matches!(given, Given::Nothing(_)) {
+                    entry.filtered += 1;
+                    entry.compressed.insert(variable);
+                }
                 match given {
                     Given::Standard => {}
                     Given::Own => entry.own += 1,
@@ -202,7 +209,12 @@ impl Ledger {
             entry.state == State::Written && entry.writers.is_empty() && (ended || !entry.reopened)
         })?;
         entry.state = State::Packing;
-        Some(Due { path: path.clone(), filters: entry.filters, identity: entry.identity })
+        Some(Due {
+            path: path.clone(),
+            filters: entry.filters,
+            identity: entry.identity,
+            compressed: entry.compressed.clone(),
+        })
     }
 
     /// In words, what became of the datasets of a file that is compressed as it is written.
@@ -328,7 +340,12 @@ mod tests {
     #[test]
     fn a_closed_file_is_handed_out_once() {
         let mut ledger = ledger([opened(1, true), closed(1, false)]);
-        let due = Due { path: "/a.nc".into(), filters: Some(FilterSet::of(ReaderLevel::NetCdf)), identity: None };
+        let due = Due {
+            path: "/a.nc".into(),
+            filters: Some(FilterSet::of(ReaderLevel::NetCdf)),
+            identity: None,
+            compressed: BTreeSet::new(),
+        };
         assert_eq!(ledger.next(false), Some(due));
         assert_eq!(ledger.next(true), None);
         ledger.done(Path::new("/a.nc"));
@@ -432,7 +449,10 @@ mod tests {
 
     #[test]
     fn what_datasets_got_is_told_in_words() {
-        let created = |given| Message { process: 1, event: Event::Created { path: "/a.nc".into(), given } };
+        let created = |given| Message {
+            process: 1,
+            event: Event::Created { path: "/a.nc".into(), variable: "/T".to_owned(), given },
+        };
         let path = Path::new("/a.nc");
         assert_eq!(
             ledger([opened(1, true), created(Given::Standard)]).datasets(path),

@@ -34,6 +34,7 @@ mod program;
 mod ranks;
 mod recover;
 mod restart;
+mod rules;
 mod scratch;
 mod spool;
 mod stage;
@@ -65,8 +66,9 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use knarr_array::error::Result;
+use knarr_choose::plan::Destination;
 use knarr_flow::energy::Site;
-use knarr_routes::compress::{refuse_other_plan, save_plan};
+use knarr_routes::compress::{Repacked, refuse_other_plan, save_plan};
 
 use crate::means::Means;
 use crate::notices::Notices;
@@ -162,7 +164,8 @@ impl Launch {
         // A program that has handed a file over counts on it.
         let code = if code == 0 { undelivered(&files) } else { code };
         // Plans come now: before, they could be in the way of a program that removes its directories.
-        for done in packed(&files).filter(|done| done.output.exists()) {
+        let has_choices = |done: &&Repacked| done.plan.destination != Destination::Values && done.output.exists();
+        for done in packed(&files).filter(has_choices) {
             if let Err(error) =
                 refuse_other_plan(&done.output, false).and_then(|()| save_plan(&done.plan, &done.output))
             {

@@ -7,6 +7,7 @@
 //! together wait on all their nodes. For others the second look covers that moment, except on file systems that cannot
 //! exchange names, and for writers on other machines.
 
+use std::collections::BTreeSet;
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -39,6 +40,8 @@ pub(super) struct Job {
     pub(super) identity: Option<(u64, u64)>,
     /// Filters that the program's HDF5 has, if they are known.
     pub(super) filters: Option<FilterSet>,
+    /// Datasets that were compressed as they were written.
+    pub(super) compressed: BTreeSet<String>,
     /// Does what needs the file read.
     pub(super) worker: Arc<Mutex<Worker>>,
     pub(super) jobs: usize,
@@ -185,7 +188,8 @@ impl Job {
         // Knarr's filter chooses by itself.
         let learn = self.learn && rule.settings()?.portable != Some(ReaderLevel::Knarr);
         let (path, rule, filters) = (self.path.clone(), rule.clone(), self.known(rule));
-        Ok(self.ask(&Look { path, number, rule, filters, learn })?)
+        let compressed = self.compressed.clone();
+        Ok(self.ask(&Look { path, number, rule, filters, compressed, learn })?)
     }
 
     /// The rule for `path`, and the filters of its reader, where the program is one.

@@ -26,6 +26,7 @@ use super::options::Options;
 use super::program::Signals;
 use super::ranks;
 use super::restart::Restarted;
+use super::rules;
 use super::scratch::Scratch;
 use super::spool::{self, SHARED_MEMORY, Spool};
 use super::stage::{self, Stage};
@@ -87,6 +88,7 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>, first: Option
     let mut prescriptions = learnt.prescriptions(&config);
     let asked = written::asked(&config, &engine.codecs);
     prescriptions.extend(asked.map_err(|error| error.at(options.config.display().to_string()))?);
+    rules::check(&config, &engine.codecs).map_err(|error| error.at(options.config.display().to_string()))?;
     let kept = restart_files(&options, &config, &*notices)?;
     let beside = locate(&mut config, &options.config)?;
     // Nobody is together with a launcher that is alone.

@@ -14,6 +14,8 @@ use super::deliver::{Delivery, holds_nothing, is_store, made_instead};
 use super::outcome::{Done, Files, Outcome};
 use super::outputs::Outputs;
 use super::prepare::rules_of;
+use super::rules;
+use super::scratch::Scratch;
 use super::spool;
 use crate::means::Means;
 use crate::processes::{Identity, writer};
@@ -30,8 +32,12 @@ pub fn recover(
     rules: Option<&Path>,
     (command, when): (&str, &str),
 ) -> Result<Vec<Done>> {
-    let rules = rules.map(rules_of).transpose()?;
     let engine = means.engine()?;
+    let read = |path: &Path| {
+        let config = rules_of(path)?;
+        rules::check(&config, &engine.codecs).map_err(|error| error.at(path.display().to_string())).map(|()| config)
+    };
+    let rules = rules.map(read).transpose()?;
     let worker = Arc::new(Mutex::new(Worker::new(means.clone())));
     let mut files = Files::default();
     let mut spools = spool::recoverable(directory)?;
@@ -110,6 +116,8 @@ pub fn recover(
         // It is found and tried again next time.
         let _ = std::fs::remove_dir_all(spool);
     }
+    // A launcher that was killed has left its mark there.
+    Scratch::tidy(directory);
     Ok(files.into_list())
 }
 

@@ -29,6 +29,14 @@ impl Scratch {
         Self { path, used }
     }
 
+    /// Removes what a launcher that was killed has left of the directory, if `path` is one, and the directory if nothing else is
+    /// in it.
+    pub(super) fn tidy(path: &Path) {
+        if path.join(USED).exists() {
+            drop(Self::enter(path.to_owned()));
+        }
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -119,7 +127,10 @@ mod tests {
         let names: Vec<_> = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, ["learned.json"]);
         fs::remove_file(path.join("learned.json")).unwrap();
-        drop(Scratch::enter(path.clone()));
+        fs::write(path.join(USED), b"").unwrap();
+        Scratch::tidy(&path);
+        assert!(!path.exists());
+        Scratch::tidy(&path);
         assert!(!path.exists());
         // Where there can be none.
         fs::write(&path, b"").unwrap();

@@ -1,6 +1,7 @@
 //! What is done with a program's file in a process of its own: the program may open it again at any moment, and what
 //! reads it then may crash.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use knarr_array::error::Result;
@@ -35,8 +36,9 @@ impl Task for PackFile {
     fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<Repacked> {
         let Self { input, output, rule, filters, command, when } = self;
         // The plan is saved when the program has ended.
-        let options = RepackOptions { replaces: Replaces::Anything, command, when, save_plan: false };
-        let settings = Settings { filters, ..rule.settings()? };
+        let options =
+            RepackOptions { replaces: Replaces::Anything, command, when, save_plan: false, classic_above: None };
+        let settings = Settings { filters, ..rule.lenient_settings()? };
         pack(engine, &input, &output, &settings, &options, progress)
     }
 }
@@ -50,6 +52,8 @@ pub(crate) struct Look {
     pub(super) number: usize,
     pub(super) rule: FileRule,
     pub(super) filters: Option<FilterSet>,
+    /// Datasets that were compressed as they were written; the others the program has compressed by itself, or nobody.
+    pub(super) compressed: BTreeSet<String>,
     /// Whether to find the chains that would have suited it, for the next files of its rule.
     pub(super) learn: bool,
 }
@@ -67,9 +71,9 @@ impl Task for Look {
     type Answer = Found;
 
     fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<Found> {
-        let Self { path, number, rule, filters, learn } = self;
-        let settings = Settings { filters, ..rule.settings()? };
-        let encoded = encoded(engine, &path)?;
+        let Self { path, number, rule, filters, compressed, learn } = self;
+        let settings = Settings { filters, ..rule.lenient_settings()? };
+        let encoded = encoded(engine, &path, |variable| compressed.contains(variable))?;
         let suited = if learn { pipelines(engine, &path, &settings, progress)? } else { Vec::new() };
         let learnt = suited.into_iter().map(|Pipeline { path, dtype, chain, filters }| Prescription {
             rule: number,

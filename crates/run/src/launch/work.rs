@@ -429,7 +429,7 @@ impl<'a> Work<'a> {
             self.ahead.stop();
             return self.deliver(directory, ended);
         }
-        let Some(Due { path, filters, identity }) = self.ledger.next(ended) else { return };
+        let Some(Due { path, filters, identity, compressed }) = self.ledger.next(ended) else { return };
         self.ahead.stop();
         let cancel = Arc::new(AtomicBool::new(false));
         let learn = match self.begun.snapshot.rule_for(&path) {
@@ -446,6 +446,7 @@ impl<'a> Work<'a> {
             path: path.clone(),
             identity,
             filters,
+            compressed,
             worker: Arc::clone(&self.worker),
             jobs: self.begun.engine.jobs,
             background: !ended,
