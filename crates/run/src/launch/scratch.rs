@@ -74,7 +74,9 @@ fn is_at(file: &File, name: &Path) -> bool {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let Some(used) = self.used.take() else { return };
+        // Who could not lock it then may be able to now.
+        let again = || self.path.is_dir().then(|| hold(&self.path).ok()).flatten();
+        let Some(used) = self.used.take().or_else(again) else { return };
         let name = self.path.join(USED);
         // Of several that leave at once one gets it. Nothing is left to report a failure to.
         if used.try_lock().is_ok() && is_at(&used, &name) {
