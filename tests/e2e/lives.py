@@ -38,8 +38,8 @@ class Life:
     library: str
     """`faults/life_LIBRARY.c`."""
     letters: str
-    part: int = 500
-    """Numbers in each put."""
+    part: int = 2000
+    """Numbers in each put. A file with fewer is smaller as the program's library writes it, and goes back so."""
     ranks: int = 1
     nodes: str = ""
     """The node of each rank, which then has a launcher of its own."""
@@ -115,7 +115,7 @@ LIVES = [
     Life("pnetcdf, small puts", "pnetcdf", SMALL_PUTS, part=1024, memory="1m", victims=("rank 0",)),
     Life("pnetcdf, deep down", "pnetcdf", SMALL_PUTS, part=1024, memory="1m", is_deep=True, victims=("rank 0",)),
     Life("pnetcdf, two ranks", "pnetcdf", "cfppPnrsgpx", ranks=2, victims=TWO_RANKS),
-    Life("pnetcdf, created twice", "pnetcdf", "cfppxcfpprx"),
+    Life("pnetcdf, created twice", "pnetcdf", "cfppxcfpprx", part=500),
     Life("pnetcdf, read again", "pnetcdf", "cfppxoax"),
     Life("pnetcdf, changed again", "pnetcdf", "cfppxwprxoax"),
     Life("pnetcdf, waited for", "pnetcdf", "cfppx", rule='wait = "close"\n'),
@@ -126,7 +126,7 @@ LIVES = [
     Life("pnetcdf, transferred", "pnetcdf", "cfppPnrx", reads="oax", rule=TRANSFER, victims=TWO_SIDES),
     Life("pnetcdf, kept, too", "pnetcdf", "cfppx", reads="oax", rule=f"{TRANSFER}keep = true\n", victims=TWO_SIDES),
     Life("pnetcdf, in a bucket", "pnetcdf", "cfppnrx", rule=f'output = "{BUCKET}"\n', victims=("launcher", "worker")),
-    Life("hdf5", "hdf5", "cfppPrsgdpx"),
+    Life("hdf5", "hdf5", "cfppPrsgdpx", part=500),
     Life("hdf5, two ranks", "hdf5", "cfppPrsgpx", ranks=2, victims=TWO_RANKS),
     Life("hdf5, prints nowhere", "hdf5", "cfppPrx", prints_to="/dev/full", victims=("rank 0",)),
     Life("hdf5, created twice", "hdf5", "cfppxcfpprx"),

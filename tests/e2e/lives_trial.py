@@ -26,13 +26,13 @@ SHARED_MEMORY = Path("/dev/shm")
 REPOSITORY = Path(__file__).resolve().parents[2]
 NOBODYS = ("not=/told-", "not=/ompi.", "not=sem.")
 """Places of calls that are not Knarr's: what the program notes, and what MPI has."""
-LIBRARYS = re.compile(
+LIBRARY_CALLS = re.compile(
     r"(open|read|write|fsync|ftruncate|mmap) "
-    r"(TOP/work/hist_#\.(nc|h#)|/dev/shm/.*/(header|classic)\.nc|TOP/\.knarr/(header|shown)\S*)$"
+    r"(TOP/work/hist_#\.(nc|h#)|/dev/shm/.*/(header\.nc|classic\.nc|header\.#\.h#)|TOP/\.knarr/(header|shown)\S*)$"
 )
 """Calls of a rank that are those of its own library."""
 IS_NEWER = "a newer file has its name"
-NO_HEADER = "header.nc: the header ends at byte"
+NO_HEADER = re.compile(r"/header\.nc: (the header ends at byte|HDF5 cannot open the file)")
 REMOVING = {"unlink", "stat", "getdents", "open"}
 """Calls of whoever tidies up. What one that fails leaves there is removed by the next run."""
 MPI = {
@@ -270,7 +270,7 @@ class Trial:
         if not self.life.reads or "keep" in self.life.rule:
             lived.wrong += wrong
         # The program's library was told that it cannot write the header, without which nothing can be made.
-        if not (self.fails_in_library() and NO_HEADER in lived.recovered):
+        if not (self.fails_in_library() and NO_HEADER.search(lived.recovered)):
             lived.wrong += [f"LEFT: {what}" for what in self.left(noted)]
 
     def is_ours(self) -> bool:
@@ -290,7 +290,7 @@ class Trial:
         return failed and self.fails_in_library()
 
     def fails_in_library(self) -> bool:
-        failed = any(LIBRARYS.match(f"{call.kind} {call.about}") for call in self.lived.failed)
+        failed = any(LIBRARY_CALLS.match(f"{call.kind} {call.about}") for call in self.lived.failed)
         return failed and self.victim is not None and self.victim.is_marked and not self.life.is_alone
 
     def found(self, noted: Told) -> dict[str, Seeds | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -40,19 +41,19 @@ def writer(path: Path) -> subprocess.Popen[str]:
     return process
 
 
-def sleeps(watch: Watch) -> int:  # noqa: F811
-    """How often the watch has waited for something."""
-    status = Path(f"/proc/{watch.process.pid}/status").read_text()
-    return int(status.split("voluntary_ctxt_switches:")[1].split()[0])
+def follows(watch: Watch, process: subprocess.Popen[str]) -> bool:  # noqa: F811
+    """True while the watch has seen the process with a file open, and not yet that it is done with it."""
+    for entry in Path(f"/proc/{watch.process.pid}/fdinfo").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            if f"\nPid:\t{process.pid}\n" in entry.read_text():
+                return True
+    return False
 
 
 def seen_writer(watch: Watch, path: Path) -> subprocess.Popen[str]:  # noqa: F811
     """As `writer`, and the watch has seen who has the file open: on a busy machine that takes a while."""
-    before = sleeps(watch)
     process = writer(path)
-    # Once for the news of the file, and once more after a look.
-    until(lambda: sleeps(watch) >= before + 2, "a look")
-    time.sleep(0.5)
+    until(lambda: follows(watch, process), "a look")
     return process
 
 
@@ -99,8 +100,7 @@ def test_a_process_that_has_closed_its_file_may_end_as_it_will(watch, end):  # n
     go_on(process)
     assert process.stdout.readline() == "whole\n"
     # Not every kernel says how a process ended: the watch has to see that it lives on without the file.
-    before = sleeps(watch)
-    until(lambda: sleeps(watch) >= before + 2, "a look")
+    until(lambda: not follows(watch, process), "a look")
     if end == "kill":
         process.kill()
     else:

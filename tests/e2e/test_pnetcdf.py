@@ -280,7 +280,7 @@ def test_ranks_that_wait_for_a_file_leave_their_cores_to_it(run, knarr, waits):
     """Waiting inside of MPI takes a core for each rank."""
     ran = written(run, waits, "hist.nc", 32, config=f'{RULE}wait = "close"\ngoal = "ratio"\n')
     took = np.array([line.split() for line in ran.out.split("\n") if line.count(".") == 2], float)
-    assert took.shape == (RANKS, 2) and took[:, 1].min() > 0.5, ran.out
+    assert took.shape == (RANKS, 2) and took[:, 1].min() > 0.2, ran.out
     assert (took[:, 0] < took[:, 1] / 4).all(), took
     assert ran.file("hist.nc")["outcome"] == "packed"
 

@@ -38,12 +38,12 @@ def plugin_folder(folder: Path, ids: list[int]) -> Path:
     return some
 
 
-def close(run, ids: list[int], config: str) -> tuple[dict, Path]:
-    """Runs a C program that finds these plugins; what became of its file, and where it looks for plugins."""
+def close(run, ids: list[int], config: str) -> tuple[dict, Path, str]:
+    """Runs a C program that finds these plugins; its file's report, where it looks for plugins, what is told."""
     folder = plugin_folder(run.top, ids)
     program = c_program(run.folder, WRITES)
     ran = run("env", f"HDF5_PLUGIN_PATH={folder}", program, config=ALL + config)
-    return ran.file("a.h5"), folder
+    return ran.file("a.h5"), folder, ran.err
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def close(run, ids: list[int], config: str) -> tuple[dict, Path]:
     ids=str,
 )
 def test_files_are_read_by_a_program_with_some_plugins(run, ids, config):
-    found, folder = close(run, ids, config)
+    found, folder, _ = close(run, ids, config)
     path = run.folder / "a.h5"
     assert found["outcome"] == "packed" and set(filters(path)) <= BUILT_IN | set(ids)
     dump = ["h5dump", "-d", "T", "-o", "values.bin", "-b", "LE", "a.h5"]
@@ -69,19 +69,21 @@ def test_files_are_read_by_a_program_with_some_plugins(run, ids, config):
 
 
 def test_a_plugin_that_the_program_has_is_used(run):
-    found, _ = close(run, [32015], 'goal = "ratio"\n')
+    found, _, _ = close(run, [32015], 'goal = "ratio"\n')
     assert found["outcome"] == "packed" and 32015 in filters(run.folder / "a.h5")
 
 
-def test_a_chain_whose_filter_the_program_lacks_is_refused(run):
+def test_a_chain_whose_filter_the_program_lacks_is_left_out(run):
     """SZ3, which this launcher has, beside all other plugins in the program."""
     ids = [id for id in PLUGINS if id != 32024]
-    found, _ = close(run, ids, 'variables.T = { chain = "sz3:abs,bound=0.01", max_abs_error = 0.01 }\n')
-    assert found["outcome"] == "failed" and "sz3 (32024)" in found["reason"]
+    rule = 'variables.T = { chain = "sz3:abs,bound=0.01", max_abs_error = 0.01 }\n'
+    found, _, told = close(run, ids, rule)
+    assert found["outcome"] == "packed" and set(filters(run.folder / "a.h5")) <= BUILT_IN | set(ids)
+    assert "sz3 (32024)" in told
     with h5py.File(run.folder / "a.h5") as file:
-        assert file["T"].chunks is None and np.array_equal(file["T"][...], VALUES)
+        assert np.abs(file["T"][...] - VALUES).max() <= 0.01
 
 
 def test_readers_that_the_rule_names_decide(run):
-    found, _ = close(run, [], 'goal = "ratio"\nportable = "standard"\n')
+    found, _, _ = close(run, [], 'goal = "ratio"\nportable = "standard"\n')
     assert found["outcome"] == "packed" and not set(filters(run.folder / "a.h5")) <= BUILT_IN

@@ -180,8 +180,9 @@ impl Apart {
                 }
             }
         });
-        if comm.rank() == 0 {
-            let _ = fs::remove_file(&mark);
+        if comm.rank() == 0 && fs::remove_file(&mark).is_err() {
+            // What a link in the directory leads to goes with the directory.
+            let _ = std::os::unix::fs::symlink(&mark, path(&home.spool).join(first).join("begin"));
         }
         let names = made?;
         let part = |(home, ranks): (&Home, &Vec<usize>)| {

@@ -146,6 +146,14 @@ impl Captured {
         self.order.calls();
     }
 
+    /// True if a call has failed on any of the ranks. Collective where values are written.
+    pub(super) fn has_any_failed(&self, has_failed: bool) -> bool {
+        if self.is_incoming() {
+            return has_failed;
+        }
+        self.ranks.largest(u64::from(has_failed)).map_or(true, |failures| failures > 0)
+    }
+
     /// The number of a write: of writes that overlap, that of the largest number counts.
     ///
     /// # Errors

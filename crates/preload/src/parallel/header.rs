@@ -113,9 +113,11 @@ impl Header {
         let beside = self.directory.join("header.new");
         let copied = std::fs::copy(&self.path, &beside).map(drop);
         let copied = copied.and_then(|()| std::fs::rename(&beside, self.directory.join(HandedOver::HEADER)));
+        // Without the list nobody could tell to which dataset a value belongs that is put now.
+        self.datasets.save(&self.directory)?;
         // The header itself is what the file is made of. Without a copy a program that is killed leaves an older one, and the
         // next put tries again.
-        if copied.is_err() || self.datasets.save(&self.directory).is_err() {
+        if copied.is_err() {
             return Ok(());
         }
         self.has_new = false;

@@ -438,11 +438,17 @@ pub(crate) unsafe extern "C" fn set_atomicity(file: Hid, is_atomic: c_uint, call
 pub(crate) unsafe extern "C" fn flush(object: Hid, scope: c_int, caller: usize) -> Herr {
     let host = CallerHdf5::of(caller);
     let Some(real) = host.flush else { return FAILED };
-    if any() {
-        guard((), || file::of(host, object).into_iter().for_each(|file| lock(&file).calls()));
+    let captured = if any() { guard(None, || file::of(host, object)) } else { None };
+    if let Some(file) = &captured {
+        guard((), || lock(file).calls());
     }
     // SAFETY: the caller's own arguments.
-    unsafe { real(object, scope) }
+    let flushed = unsafe { real(object, scope) };
+    match captured {
+        // Only some ranks write the header, and those that fail would not meet the others in the next call.
+        Some(file) => guard(FAILED, || if lock(&file).has_any_failed(flushed < 0) { FAILED } else { flushed }),
+        None => flushed,
+    }
 }
 
 /// # Safety
