@@ -101,19 +101,19 @@ TRANSFER = 'route = "transfer"\nfrom = "w"\nto = ["r"]\ntimeout = "5s"\n'
 LIVES = [
     Life("pnetcdf", "pnetcdf", "cfppPnrsgdpx"),
     Life("pnetcdf, spilled", "pnetcdf", "cfpppppppppppprngx", part=250_000, options=("--max-mem", "24M")),
-    Life("pnetcdf, small memory", "pnetcdf", "cfpppprpngx", part=100_000, memory="2m"),
+    Life("pnetcdf, small memory", "pnetcdf", "cfpppprpngx", part=100_000, memory="3m"),
     # Nothing is delivered: there is no worker.
     Life(
         "pnetcdf, fits nowhere",
         "pnetcdf",
         "cfppppppppprpngx",
         part=100_000,
-        memory="512k",
+        memory="1536k",
         disk="200k",
         victims=("rank 0", "launcher"),
     ),
-    Life("pnetcdf, small puts", "pnetcdf", SMALL_PUTS, part=1024, memory="1m", victims=("rank 0",)),
-    Life("pnetcdf, deep down", "pnetcdf", SMALL_PUTS, part=1024, memory="1m", is_deep=True, victims=("rank 0",)),
+    Life("pnetcdf, small puts", "pnetcdf", SMALL_PUTS, part=1024, memory="2m", victims=("rank 0",)),
+    Life("pnetcdf, deep down", "pnetcdf", SMALL_PUTS, part=1024, memory="2m", is_deep=True, victims=("rank 0",)),
     Life("pnetcdf, two ranks", "pnetcdf", "cfppPnrsgpx", ranks=2, victims=TWO_RANKS),
     Life("pnetcdf, created twice", "pnetcdf", "cfppxcfpprx", part=500),
     Life("pnetcdf, read again", "pnetcdf", "cfppxoax"),

@@ -28,7 +28,7 @@ NOBODYS = ("not=/told-", "not=/ompi.", "not=sem.")
 """Places of calls that are not Knarr's: what the program notes, and what MPI has."""
 LIBRARY_CALLS = re.compile(
     r"(open|read|write|fsync|ftruncate|mmap) "
-    r"(TOP/work/hist_#\.(nc|h#)|/dev/shm/.*/(header\.nc|classic\.nc|header\.#\.h#)|TOP/\.knarr/(header|shown)\S*)$"
+    r"(TOP/(d+/)?work/hist_#\.(nc|h#)|/dev/shm/.*/(header\.nc|classic\.nc|header\.#\.h#)|TOP/\.knarr/(header|shown)\S*)$"
 )
 """Calls of a rank that are those of its own library."""
 IS_NEWER = "a newer file has its name"
@@ -262,21 +262,24 @@ class Trial:
                 missing = [name for name, seeds in self.found(noted).items() if seeds is None and name in closed]
                 lived.wrong += [f"LOST: {name} is not there though it was waited for" for name in missing]
             self.recover()
-        wrong = wrong_files(noted, self.found(noted), is_kept=not self.life.is_alone) if self.is_ours() else []
+        # The program's library was told that it cannot write the header, without which nothing can be made.
+        has_header = not (self.fails_in_library() and NO_HEADER.search(lived.recovered))
+        is_ours = has_header and self.is_ours()
+        wrong = wrong_files(noted, self.found(noted), is_kept=not self.life.is_alone) if is_ours else []
         if self.life.reads:
             reader = told(self.noted / "reader", 1)
             lived.codes += [f"reader: {code}" for code in reader.codes()]
             lived.wrong += wrong_transfer(noted, reader, lived.code, is_there=not wrong)
         if not self.life.reads or "keep" in self.life.rule:
             lived.wrong += wrong
-        # The program's library was told that it cannot write the header, without which nothing can be made.
-        if not (self.fails_in_library() and NO_HEADER.search(lived.recovered)):
+        if has_header:
             lived.wrong += [f"LEFT: {what}" for what in self.left(noted)]
 
     def is_ours(self) -> bool:
         """False if a call of the program's own library failed, and it did not say so: MPI-IO does not look at all of
         them. Nor does it notice a disk that is full."""
-        if self.life.disk and "its values have no place in the spool" in self.lived.err:
+        without_spool = ("its values have no place in the spool", "no HDF5 calls were seen")
+        if self.life.disk and any(words in self.lived.err for words in without_spool):
             return False
         if self.wrote_itself():
             return False
@@ -285,8 +288,8 @@ class Trial:
 
     def wrote_itself(self) -> bool:
         """True if calls of a rank failed by which its library writes the file itself, or reads it."""
-        places = ("TOP/work/hist_", "TOP/.knarr/shown-")
-        failed = any(call.about.startswith(places) for call in self.lived.failed)
+        places = re.compile(r"TOP/(d+/)?(work/hist_|\.knarr/shown-)")
+        failed = any(places.match(call.about) for call in self.lived.failed)
         return failed and self.fails_in_library()
 
     def fails_in_library(self) -> bool:

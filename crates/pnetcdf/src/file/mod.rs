@@ -584,8 +584,10 @@ impl Captured {
     /// What became of the file on this rank, for the others: the error, if there was one.
     pub(crate) fn failure(&self) -> Option<Error> {
         let error = self.failed.clone()?;
-        let variables: Vec<&str> = self.failed_variables.iter().map(String::as_str).collect();
-        Some(error.at_variable(&variables.join(", ")))
+        let variables: Vec<&str> =
+            self.failed_variables.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
+        // An error of the header is none of a variable.
+        Some(if variables.is_empty() { error } else { error.at_variable(&variables.join(", ")) })
     }
 
     /// Counts the time of a call.

@@ -38,6 +38,7 @@ mod rules;
 mod scratch;
 mod spool;
 mod stage;
+mod supervise;
 mod taken;
 mod tasks;
 mod transfer;
@@ -75,7 +76,7 @@ use crate::notices::Notices;
 use checkpoint::Watches;
 use first::{Other, Role};
 use prepare::Begun;
-use work::{Supervised, supervise};
+use supervise::{Supervised, supervise};
 
 /// A program that may start.
 pub struct Launch(Launcher);
@@ -147,11 +148,10 @@ impl Launch {
         };
         let kept = std::mem::take(&mut begun.kept);
         let watches = Watches::start(kept, &begun.engine, &begun.means, &begun.notices)?;
-        let child = match begun.signals.start(&begun.program, &begun.stage.directory, &begun.preload) {
-            Ok(child) => child,
+        let Supervised { code, files, learnt, calls_seen, taken } = match supervise(&begun, &watches)? {
+            Ok(supervised) => supervised,
             Err(not_started) => return Ok(Err(not_started)),
         };
-        let Supervised { code, files, learnt, calls_seen, taken } = supervise(&begun, &watches, child)?;
         let (files, steps) = (files.into_list(), watches.finish());
         if !learnt.is_empty() {
             begun.learnt.take(&learnt, &begun.snapshot.config);

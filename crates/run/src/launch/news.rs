@@ -3,7 +3,7 @@
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::ExitStatus;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use knarr_array::error::{Error, Result};
@@ -65,7 +65,9 @@ pub(super) fn listen(socket: &UnixDatagram, status: &Receiver<(ExitStatus, bool)
             // What is not heard is found in the spool; that the program has ended must not be missed.
             Err(_) => match status.recv_timeout(PAUSE) {
                 Ok((status, all)) => return drop(news.send(News::Ended(status, all))),
-                Err(_) => continue,
+                Err(RecvTimeoutError::Timeout) => continue,
+                // It was not started.
+                Err(RecvTimeoutError::Disconnected) => return,
             },
         };
         let heard = if bytes == ENDED {

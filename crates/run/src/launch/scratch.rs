@@ -4,7 +4,7 @@
 //! The last one out removes it if nothing is in it. Each holds a lock on a file in it meanwhile, so that nobody removes what
 //! another one is about to use. A launcher that was killed holds none; what it leaves goes with the next one.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -79,7 +79,11 @@ impl Drop for Scratch {
         let Some(used) = self.used.take().or_else(again) else { return };
         let name = self.path.join(USED);
         // Of several that leave at once one gets it. Nothing is left to report a failure to.
-        if used.try_lock().is_ok() && is_at(&used, &name) {
+        let is_last = match used.try_lock() {
+            Err(TryLockError::Error(_)) => used.try_lock().is_ok(),
+            locked => locked.is_ok(),
+        };
+        if is_last && is_at(&used, &name) {
             let _ = fs::remove_file(name);
             // What is kept there stays, and so does what another one has entered since.
             let _ = fs::remove_dir(&self.path);

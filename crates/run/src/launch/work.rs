@@ -7,12 +7,10 @@ mod pending;
 mod undelivered;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::os::unix::net::UnixDatagram;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus};
+use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -29,7 +27,7 @@ use super::deliver::{Delivery, Show, holds_nothing, made_instead};
 use super::drain::Drained;
 use super::ledger::{Due, Ledger};
 use super::names::Beat;
-use super::news::{ENDED, News, listen, spawn};
+use super::news::{News, spawn};
 use super::nodes::{Fate, tell_end};
 use super::outcome::{Files, Outcome};
 use super::outputs::Outputs;
@@ -37,10 +35,10 @@ use super::pack::Job;
 use super::prepare::Begun;
 use super::program::{self, GRACE};
 use super::spool::Spool;
-use super::taken::{Taken, Unused};
+use super::taken::Unused;
 use super::transfer::Transfers;
 use super::waiting::Waiting;
-use crate::processes::{System, any_of_run};
+use crate::processes::System;
 use crate::worker::{Effort, Worker};
 use undelivered::is_for_bucket;
 
@@ -49,80 +47,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How often the spool is looked at for what nobody has told of: messages may be lost.
 const LOOK_FOR_MORE: Duration = Duration::from_secs(1);
 
-/// Exit codes above say that a signal has ended the program, or the one that a shell has run.
-const KILLED: u8 = 128;
-/// How long the processes of such a program are waited for.
-const AFTER_KILL: Duration = Duration::from_secs(30);
-
 /// The same while other components are to take what the program has written.
 const LOOK_OFTEN: Duration = Duration::from_millis(20);
-
-/// What came of the main loop.
-pub(super) struct Supervised {
-    /// The program's exit code.
-    pub(super) code: u8,
-    pub(super) files: Files,
-    /// What was learnt of files that were compressed as they were written, newest last.
-    pub(super) learnt: Vec<Prescription>,
-    /// Some process called HDF5.
-    pub(super) calls_seen: bool,
-    /// What values took that waited for their files.
-    pub(super) taken: Taken,
-}
-
-/// Waits for the program, and packs what it closes.
-///
-/// # Errors
-/// `Internal` if there is no thread to be had.
-pub(super) fn supervise(begun: &Begun, watches: &Watches, child: Child) -> Result<Supervised> {
-    let (send, receive) = channel();
-    let (ended, status) = channel();
-    let listener = begun.stage.socket.try_clone().map_err(|error| Error::internal(error.to_string()))?;
-    spawn("listener", {
-        let send = send.clone();
-        move || listen(&listener, &status, &send)
-    })?;
-    let mut work = Work::new(begun, watches, send.clone(), receive);
-    let (signals, first) = (&begun.signals, begun.first.as_ref());
-    let socket = begun.stage.directory.join(knarr_capture::SOCKET);
-    let (child, run) = (Mutex::new(child), begun.stage.directory.as_path());
-    let waits = || {
-        let mut child = child.lock().unwrap_or_else(PoisonError::into_inner);
-        // A program of which nothing can be known has not ended well.
-        let status = signals.wait(&mut child).unwrap_or_else(|_| ExitStatus::from_raw(1 << 8));
-        if first.is_none() && program::exit_code(status) > KILLED {
-            // Of an 'mpirun' that was killed the ranks may go on: what they hand over is looked after.
-            let since = Instant::now();
-            let goes_on = || any_of_run(run) && !signals.is_terminated();
-            while since.elapsed() < AFTER_KILL && goes_on() {
-                std::thread::sleep(LOOK_EVERY);
-            }
-        }
-        let all = first.is_none_or(|first| first.await_others(!status.success(), || signals.is_terminated()));
-        let _ = ended.send((status, all));
-        if let Ok(own) = UnixDatagram::unbound() {
-            while own.send_to(ENDED, &socket).is_err_and(|error| error.kind() == std::io::ErrorKind::Interrupted) {}
-        }
-    };
-    let notices = &*begun.notices;
-    let code = std::thread::scope(|scope| {
-        let (names, news) = (Arc::clone(&begun.names), send.clone());
-        // Without a thread nobody is told who waits for long.
-        let looks = move || names.look_after(notices, &news);
-        let _ = std::thread::Builder::new().name("names".to_owned()).spawn_scoped(scope, looks);
-        // Without a thread, files are made when the program has ended.
-        if std::thread::Builder::new().name("program".to_owned()).spawn_scoped(scope, waits).is_err() {
-            waits();
-        }
-        let code = work.until_done();
-        begun.names.stop();
-        code
-    });
-    let files = work.finish();
-    begun.nodes.linger();
-    let taken = begun.spool.as_ref().map(|spool| Taken::of(spool.path())).unwrap_or_default();
-    Ok(Supervised { code, files, learnt: work.learnt, calls_seen: work.ledger.calls_seen, taken })
-}
 
 /// A file that is being packed.
 struct UnderWay {
@@ -139,7 +65,7 @@ struct UnderWay {
 }
 
 /// The main loop.
-struct Work<'a> {
+pub(super) struct Work<'a> {
     begun: &'a Begun,
     watches: &'a Watches,
     worker: Arc<Mutex<Worker>>,
@@ -204,7 +130,7 @@ struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    fn new(begun: &'a Begun, watches: &'a Watches, send: Sender<News>, receive: Receiver<News>) -> Self {
+    pub(super) fn new(begun: &'a Begun, watches: &'a Watches, send: Sender<News>, receive: Receiver<News>) -> Self {
         Self {
             begun,
             watches,
@@ -260,7 +186,7 @@ impl<'a> Work<'a> {
     }
 
     /// Until the program has ended and its files are done. Returns the program's exit code.
-    fn until_done(&mut self) -> u8 {
+    pub(super) fn until_done(&mut self) -> u8 {
         let (mut last_look, mut last_search) = (Instant::now(), Instant::now());
         loop {
             let most = if self.transfers.are_open() { LOOK_OFTEN } else { LOOK_EVERY };
@@ -652,8 +578,13 @@ impl<'a> Work<'a> {
         let _ = self.begun.stage.put_snapshot(&snapshot);
     }
 
+    /// What was learnt of files that were compressed as they were written, newest last; and whether some process called HDF5.
+    pub(super) fn into_learnt(self) -> (Vec<Prescription>, bool) {
+        (self.learnt, self.ledger.calls_seen)
+    }
+
     /// What became of all files.
-    fn finish(&mut self) -> Files {
+    pub(super) fn finish(&mut self) -> Files {
         let mut files = std::mem::take(&mut self.files);
         for (directory, open) in self.begun.spool.iter().flat_map(|spool| HandedOver::open(spool.path())) {
             if let Ok(open) = open
