@@ -55,5 +55,8 @@ REGRESSIONS = [
     Regression("a thread of the launcher was a panic", "pnetcdf", "launcher", "clone3", "new thread", 2, "EAGAIN"),
     Regression("a thread of the worker was a panic", "pnetcdf", "worker", "clone3", "new thread", 2, "EAGAIN"),
     Regression("spilled values stayed", "pnetcdf, spilled", "launcher", "unlink", "[.]knarr/knarr-spool", 0, "EBUSY"),
+    Regression("a program in wait was awaited", "pnetcdf, created twice", "launcher", "clone3", "thread", 2, "EAGAIN+"),
+    Regression("a dataset was unknown", "hdf5, created twice", "rank 0", "openat", "/header[.]new", 1, "EMFILE+"),
+    Regression("ranks did not agree on a flush", "netcdf, two ranks", "rank 0", "pwrite", "/header[.]#", -2, "ENOSPC"),
     Regression("half a plan stayed", "pnetcdf", "launcher", "fsync", "knarr[.]json", 0, "kill"),
 ]
