@@ -341,6 +341,8 @@ class Trial:
             # written. What has the name is whole, and the user decides.
             for path in (*spools(SHARED_MEMORY), *spools(self.place / ".knarr")):
                 shutil.rmtree(path)
+            for values in (self.place / ".knarr").glob("knarr-spool-*"):
+                values.unlink()
         # MPI ends the other launchers when one of them fails.
         was_ended = bool(self.life.nodes) and self.lived.code != 0
         if found and (was_killed or was_ended or failed in REMOVING):

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use rustix::thread::futex::{Flags, wake};
 
 use crate::key::{Directory, Key};
-use crate::page::{ENTRIES, Page, Text};
+use crate::text::Text;
 
 /// A place for a pending name.
 #[repr(C, align(64))]
@@ -57,6 +57,11 @@ pub(crate) fn state_of(word: u32) -> State {
 /// The word of the same use with another state.
 pub(crate) fn with_state(word: u32, state: State) -> u32 {
     (word >> BITS << BITS) | state as u32
+}
+
+/// The word of the next use, which somebody fills.
+pub(crate) fn anew(word: u32) -> u32 {
+    (word >> BITS).wrapping_add(1) << BITS | State::Filled as u32
 }
 
 /// True if both words are of the same use.
@@ -141,7 +146,7 @@ impl Entry {
             && than.last.with(|last| self.last.is(last))
     }
 
-    fn fill(&self, key: &Key<'_>, place: Place<'_>, kind: Kind, generation: u64) {
+    pub(crate) fn fill(&self, key: &Key<'_>, place: Place<'_>, kind: Kind, generation: u64) {
         self.hash.store(key.hash, Ordering::Relaxed);
         self.device.store(key.directory.device, Ordering::Relaxed);
         self.number.store(key.directory.number, Ordering::Relaxed);
@@ -159,69 +164,6 @@ impl Entry {
     /// Wakes those who wait for a change of the word.
     pub(crate) fn wake(&self) {
         let _ = wake(&self.word, Flags::empty(), u32::MAX >> 1);
-    }
-}
-
-impl Page {
-    /// Entries that were ever used.
-    pub(crate) fn used(&self) -> &[Entry] {
-        let used = self.head.used.load(Ordering::Acquire) as usize;
-        self.entries.get(..used.min(ENTRIES)).unwrap_or_default()
-    }
-
-    /// Enters a name. Returns the number of its generation, larger than all before; `None` if there is no room.
-    pub(crate) fn enter(&self, key: &Key<'_>, place: Place<'_>, kind: Kind) -> Option<u64> {
-        let head = &self.head;
-        let (at, entry, word) = self.entries.iter().enumerate().find_map(|(at, entry)| {
-            let word = entry.word.load(Ordering::Acquire);
-            if state_of(word) != State::Free {
-                return None;
-            }
-            let anew = (word >> BITS).wrapping_add(1) << BITS | State::Filled as u32;
-            let taken = entry.word.compare_exchange(word, anew, Ordering::AcqRel, Ordering::Relaxed);
-            taken.is_ok().then_some((at, entry, anew))
-        })?;
-        entry.owner.store(process(), Ordering::Relaxed);
-        head.used.fetch_max(u32::try_from(at + 1).ok()?, Ordering::AcqRel);
-        let generation = head.generation.fetch_add(1, Ordering::AcqRel) + 1;
-        entry.fill(key, place, kind, generation);
-        self.filter.add(key.hash);
-        head.replacing.fetch_add(u32::from(kind.replaces), Ordering::AcqRel);
-        head.directories.fetch_add(u32::from(kind.is_directory), Ordering::AcqRel);
-        head.pending.fetch_add(1, Ordering::AcqRel);
-        entry.owner.store(0, Ordering::Relaxed);
-        entry.word.store(with_state(word, State::Closed), Ordering::Release);
-        Some(generation)
-    }
-
-    /// Changes the state of an entry from one that is pending to one that is not. False if somebody else has changed it.
-    pub(crate) fn leave(&self, entry: &Entry, word: u32, state: State) -> bool {
-        // Somebody may use it anew as soon as it is free.
-        let (hash, kind) = (entry.hash.load(Ordering::Relaxed), entry.kind());
-        if !entry.exchange(word, state) {
-            return false;
-        }
-        self.head.pending.fetch_sub(1, Ordering::AcqRel);
-        self.head.replacing.fetch_sub(u32::from(kind.replaces), Ordering::AcqRel);
-        self.head.directories.fetch_sub(u32::from(kind.is_directory), Ordering::AcqRel);
-        self.filter.remove(hash);
-        entry.wake();
-        if state == State::Free {
-            self.make_room();
-        }
-        true
-    }
-
-    /// Wakes those who wait for a free entry.
-    pub(crate) fn make_room(&self) {
-        self.head.room.fetch_add(1, Ordering::AcqRel);
-        let _ = wake(&self.head.room, Flags::empty(), u32::MAX >> 1);
-    }
-
-    /// Wakes the launcher.
-    pub(crate) fn ring(&self) {
-        self.head.bell.fetch_add(1, Ordering::AcqRel);
-        let _ = wake(&self.head.bell, Flags::empty(), 1);
     }
 }
 

@@ -15,6 +15,7 @@
 //! - [`key`]: a name is the last component of a path and the directory that it is in;
 //! - [`entry`]: a pending name, and what becomes of it;
 //! - [`program`]: what a process of the program does: enter a name, look for one, wait, give one up;
+//! - [`text`]: text that several processes see;
 //! - [`waiter`]: a call that waits;
 //! - [`launcher`]: what the launcher does;
 //! - [`own`]: what Knarr itself does in a program concerns no pending name.
@@ -27,6 +28,7 @@ mod map;
 mod own;
 mod page;
 mod program;
+mod text;
 mod waiter;
 
 pub use entry::{Kind, Place};

@@ -2,8 +2,11 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::entry::Entry;
+use rustix::thread::futex::{Flags, wake};
+
+use crate::entry::{Entry, Kind, Place, State, anew, process, state_of, with_state};
 use crate::filter::Filter;
+use crate::key::Key;
 use crate::waiter::Waiter;
 
 /// Tells a page that is complete, and of this layout.
@@ -49,57 +52,65 @@ pub(crate) struct Head {
     pub(crate) room: AtomicU32,
 }
 
-/// Bytes of text, of which the first zero is the end.
-#[repr(C)]
-pub(crate) struct Text<const WORDS: usize>([AtomicU64; WORDS]);
+impl Page {
+    /// Entries that were ever used.
+    pub(crate) fn used(&self) -> &[Entry] {
+        let used = self.head.used.load(Ordering::Acquire) as usize;
+        self.entries.get(..used.min(ENTRIES)).unwrap_or_default()
+    }
 
-impl<const WORDS: usize> Text<WORDS> {
-    /// Bytes that fit.
-    pub(crate) const MOST: usize = WORDS * 8;
+    /// Enters a name. Returns the number of its generation, larger than all before; `None` if there is no room.
+    pub(crate) fn enter(&self, key: &Key<'_>, place: Place<'_>, kind: Kind) -> Option<u64> {
+        let head = &self.head;
+        let (at, entry, word) = self.entries.iter().enumerate().find_map(|(at, entry)| {
+            let word = entry.word.load(Ordering::Acquire);
+            if state_of(word) != State::Free {
+                return None;
+            }
+            let anew = anew(word);
+            let taken = entry.word.compare_exchange(word, anew, Ordering::AcqRel, Ordering::Relaxed);
+            taken.is_ok().then_some((at, entry, anew))
+        })?;
+        entry.owner.store(process(), Ordering::Relaxed);
+        head.used.fetch_max(u32::try_from(at + 1).ok()?, Ordering::AcqRel);
+        let generation = head.generation.fetch_add(1, Ordering::AcqRel) + 1;
+        entry.fill(key, place, kind, generation);
+        self.filter.add(key.hash);
+        head.replacing.fetch_add(u32::from(kind.replaces), Ordering::AcqRel);
+        head.directories.fetch_add(u32::from(kind.is_directory), Ordering::AcqRel);
+        head.pending.fetch_add(1, Ordering::AcqRel);
+        entry.owner.store(0, Ordering::Relaxed);
+        entry.word.store(with_state(word, State::Closed), Ordering::Release);
+        Some(generation)
+    }
 
-    /// What is longer is cut.
-    pub(crate) fn set(&self, bytes: &[u8]) {
-        for (at, word) in self.0.iter().enumerate() {
-            word.store(word_of(bytes, at), Ordering::Relaxed);
+    /// Changes the state of an entry from one that is pending to one that is not. False if somebody else has changed it.
+    pub(crate) fn leave(&self, entry: &Entry, word: u32, state: State) -> bool {
+        // Somebody may use it anew as soon as it is free.
+        let (hash, kind) = (entry.hash.load(Ordering::Relaxed), entry.kind());
+        if !entry.exchange(word, state) {
+            return false;
         }
-    }
-
-    pub(crate) fn is(&self, bytes: &[u8]) -> bool {
-        let is_equal = |(at, word): (usize, &AtomicU64)| word.load(Ordering::Relaxed) == word_of(bytes, at);
-        bytes.len() <= Self::MOST && self.0.iter().enumerate().all(is_equal)
-    }
-
-    /// The text, in memory that is asked for: not for calls of a program.
-    pub(crate) fn get(&self) -> Vec<u8> {
-        self.with(<[u8]>::to_vec)
-    }
-
-    /// Calls with the bytes of the text.
-    pub(crate) fn with<T>(&self, call: impl FnOnce(&[u8]) -> T) -> T {
-        let mut words = [[0; 8]; WORDS];
-        for (to, from) in words.iter_mut().zip(&self.0) {
-            *to = from.load(Ordering::Relaxed).to_le_bytes();
+        self.head.pending.fetch_sub(1, Ordering::AcqRel);
+        self.head.replacing.fetch_sub(u32::from(kind.replaces), Ordering::AcqRel);
+        self.head.directories.fetch_sub(u32::from(kind.is_directory), Ordering::AcqRel);
+        self.filter.remove(hash);
+        entry.wake();
+        if state == State::Free {
+            self.make_room();
         }
-        let bytes = words.as_flattened();
-        let length = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
-        call(bytes.get(..length).unwrap_or_default())
+        true
     }
 
-    /// Takes over another text.
-    pub(crate) fn copy(&self, from: &Self) {
-        for (to, from) in self.0.iter().zip(&from.0) {
-            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
-        }
+    /// Wakes those who wait for a free entry.
+    pub(crate) fn make_room(&self) {
+        self.head.room.fetch_add(1, Ordering::AcqRel);
+        let _ = wake(&self.head.room, Flags::empty(), u32::MAX >> 1);
     }
-}
 
-/// The eight bytes of `bytes` that word `at` of a text holds.
-fn word_of(bytes: &[u8], at: usize) -> u64 {
-    let begin = at.saturating_mul(8).min(bytes.len());
-    let part = bytes.get(begin..bytes.len().min(begin + 8)).unwrap_or_default();
-    let mut word = [0; 8];
-    for (to, from) in word.iter_mut().zip(part) {
-        *to = *from;
+    /// Wakes the launcher.
+    pub(crate) fn ring(&self) {
+        self.head.bell.fetch_add(1, Ordering::AcqRel);
+        let _ = wake(&self.head.bell, Flags::empty(), 1);
     }
-    u64::from_le_bytes(word)
 }

@@ -179,7 +179,8 @@ impl Names {
             state if !state.is_under_way() => return Over::Free,
             _ => {}
         }
-        let waiting = Waiting::begin(self.page, entry, call);
+        let waiting = Waiting::begin(&self.page.waiters, entry, call);
+        self.page.ring();
         let head = &self.page.head;
         let limit = u64::from(head.limit.load(Ordering::Relaxed)) * 1_000_000;
         let (mut beat, mut since) = (head.beat.load(Ordering::Acquire), now());
@@ -204,7 +205,8 @@ impl Names {
                 break Over::Gone;
             }
         };
-        waiting.end(self.page);
+        waiting.end();
+        self.page.ring();
         over
     }
 

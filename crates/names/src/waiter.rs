@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::entry::{Entry, process};
-use crate::page::{Page, Text};
+use crate::text::Text;
 
 /// A place for a call that waits. Its word is a [`State`] and a number that changes each time the place is used anew: a process
 /// that was stopped for long finds its place taken by another.
@@ -122,8 +122,8 @@ impl Waiter {
 pub(crate) struct Waiting<'p>(Option<(&'p Waiter, u32)>);
 
 impl<'p> Waiting<'p> {
-    pub(crate) fn begin(page: &'p Page, entry: &Entry, call: Call) -> Self {
-        let found = page.waiters.iter().find_map(|waiter| {
+    pub(crate) fn begin(waiters: &'p [Waiter], entry: &Entry, call: Call) -> Self {
+        let found = waiters.iter().find_map(|waiter| {
             let word = waiter.word.load(Ordering::Acquire);
             let anew = (word >> BITS).wrapping_add(1) << BITS | State::Filled as u32;
             let is_taken = state_of(word) == State::Free
@@ -139,7 +139,6 @@ impl<'p> Waiting<'p> {
             waiter.last.copy(&entry.last);
             waiter.place.copy(&entry.place);
             waiter.word.store(word, Ordering::Release);
-            page.ring();
         }
         Self(found)
     }
@@ -154,12 +153,10 @@ impl<'p> Waiting<'p> {
     }
 
     /// Says that it waits no longer.
-    pub(crate) fn end(self, page: &Page) {
+    pub(crate) fn end(self) {
         self.goes_on();
-        if let Some((waiter, word)) = self.0
-            && waiter.exchange(word, State::Over)
-        {
-            page.ring();
+        if let Some((waiter, word)) = self.0 {
+            waiter.exchange(word, State::Over);
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use super::asked::{Does, Use};
-use super::next::hooks;
+use super::hooks::hooks;
 
 fn lists(path: *const c_char) -> Use {
     Use::of(path, Does::Lists)

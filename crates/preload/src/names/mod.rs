@@ -8,6 +8,7 @@
 //! - [`asked`]: what happens before and after a call;
 //! - [`path`]: which names a path leads to, through symbolic links;
 //! - [`next`]: the function of the same name in the libraries behind this one, which does the work;
+//! - [`hooks`]: how the functions are defined;
 //! - [`opening`], [`looking`], [`moving`], [`removing`], [`changing`], [`listing`], [`making`], [`resolving`]: the functions,
 //!   by what they do with a name.
 //!
@@ -17,6 +18,7 @@
 
 mod asked;
 mod changing;
+mod hooks;
 mod listing;
 mod looking;
 mod making;

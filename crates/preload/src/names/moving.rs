@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_uint};
 use libc::AT_FDCWD;
 
 use super::asked::{Does, Use};
-use super::next::{hooks, system};
+use super::hooks::{hooks, system};
 
 fn moves(from: c_int, old: *const c_char, to: c_int, new: *const c_char, flags: c_uint) -> Use {
     let does = match flags {

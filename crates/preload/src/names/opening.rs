@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 use libc::{AT_FDCWD, mode_t};
 
 use super::asked::{Does, Use};
-use super::next::{hooks, system};
+use super::hooks::{hooks, system};
 
 /// What opening with these flags does.
 fn opens(from: c_int, path: *const c_char, flags: c_int) -> Use {

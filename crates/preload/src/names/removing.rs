@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int};
 use libc::AT_FDCWD;
 
 use super::asked::{Does, Use};
-use super::next::{hooks, system};
+use super::hooks::{hooks, system};
 
 fn removes(from: c_int, path: *const c_char, flags: c_int) -> Use {
     let does = if flags & libc::AT_REMOVEDIR != 0 { Does::Lists } else { Does::Removes };

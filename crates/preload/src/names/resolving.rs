@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 use libc::{AT_FDCWD, size_t};
 
 use super::asked::{Does, Use};
-use super::next::{hooks, system};
+use super::hooks::{hooks, system};
 
 fn reads(from: c_int, path: *const c_char) -> Use {
     Use::at(from, path, Does::Looks).of_link()
