@@ -350,7 +350,8 @@ class Trial:
             writes = [self.lives.program(self.life.library), "9cfpxe", str(self.life.part)]
             # What lies beside files goes when the next one is written there.
             program = writes if any("work/." in path for path in found) else ["true"]
-            command = [self.lives.knarr, "run", "-q", "-c", self.place / "knarr.toml", "--", *program]
+            side = ["--as", "w"] if self.life.reads else []
+            command = [self.lives.knarr, "run", "-q", "-c", self.place / "knarr.toml", *side, "--", *program]
             if self.life.is_alone:
                 command = writes
             elif self.life.nodes:

@@ -70,6 +70,20 @@ impl HandedOver {
         }
     }
 
+    /// Has versions in these spools that may take the place of what was at `target` take the place of what holds the same now.
+    pub fn stored_anew(spools: &[PathBuf], target: &Path, was: FileIdentity, now: FileIdentity) {
+        let versions = spools.iter().flat_map(|spool| Self::versions(spool, target, &Self::RECORDS, |_| true));
+        for (directory, version) in versions {
+            if let Replaces::Known(Known { older, .. }) = version.replaces(target, &directory)
+                && older.contains(&was)
+                && !older.contains(&now)
+            {
+                // Without it, the version is set aside, and the user decides.
+                let _ = Placed(&directory.join(OLDER)).add(&[now]);
+            }
+        }
+    }
+
     /// True if a version of the file `target` could not be made, so what has its name, if anything has, is older.
     pub fn is_missing(spool: &Path, target: &Path) -> bool {
         let is_newest = |handed: &Self| handed.session == 0 && !handed.is_older;

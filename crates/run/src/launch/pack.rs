@@ -16,11 +16,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, Result};
-use knarr_capture::Snapshot;
 use knarr_capture::config::{FileRule, Output, Route};
+use knarr_capture::{HandedOver, Snapshot};
 use knarr_codec::codec::{FilterSet, ReaderLevel};
 use knarr_flow::engine::Silent;
-use knarr_flow::output::take_access;
+use knarr_flow::output::{FileIdentity, take_access};
 use knarr_routes::compress::Repacked;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
@@ -56,6 +56,8 @@ pub(super) struct Job {
     pub(super) gate: PathBuf,
     /// Where packed files are made, if that is on their file system.
     pub(super) scratch: PathBuf,
+    /// Spools in which there may be newer versions of the file, which are to replace it.
+    pub(super) spools: Vec<PathBuf>,
     /// Whether to learn from a file that was compressed as it was written.
     pub(super) learn: bool,
     /// Other nodes whose ranks have written the file.
@@ -153,10 +155,17 @@ impl Job {
             return Ok(Outcome::Left("packing would not make it smaller".to_owned()));
         }
         copy_properties(original, before, packed.path()).map_err(|error| Error::write(&self.path, &error))?;
+        let (was, now) = (FileIdentity::of(before), FileIdentity::at(packed.path()));
+        let note = |path: &Path| {
+            now.into_iter().for_each(|now| HandedOver::stored_anew(&self.spools, path, was, now));
+        };
+        note(&self.path);
         let path = match self.publish(original, before, &mut packed)? {
             Ok(path) => path,
             Err(outcome) => return Ok(outcome),
         };
+        // The program may have begun one meanwhile.
+        note(&path);
         Ok(Outcome::Packed(Box::new(Repacked {
             input: path.clone(),
             output: path,

@@ -369,6 +369,7 @@ impl<'a> Work<'a> {
         };
         let job = Job {
             learn,
+            spools: self.spools(),
             path: path.clone(),
             identity,
             filters,
