@@ -69,6 +69,11 @@ class Life:
         return {"hdf5": ".h5", "checkpoint": ".sets"}.get(self.library, ".nc")
 
     @property
+    def holds(self) -> bool:
+        """HDF5 keeps in its memory what it writes itself, until the file is closed."""
+        return self.library in ("hdf5", "netcdf")
+
+    @property
     def is_alone(self) -> bool:
         """The program uses Knarr's own library: nothing runs beside it, and nothing is recovered."""
         return self.library in ("output", "checkpoint")
@@ -76,6 +81,11 @@ class Life:
     @property
     def is_in_bucket(self) -> bool:
         return BUCKET in self.rule
+
+    def places_of_mpi(self, victim: Victim) -> tuple[str, ...]:
+        """Of a file that MPI-IO opens: in Open MPI ranks wait for each other for ever if one of them cannot open it."""
+        does = self.holds and self.ranks > 1 and "w" in self.letters and victim.name.startswith("rank")
+        return ("not=/work/hist_",) if does else ()
 
     def victim(self, name: str) -> Victim:
         """By its name: "rank 1", "launcher", "worker"; "launcher b" and "rank 0 r" of one of several nodes or sides."""
@@ -131,6 +141,7 @@ LIVES = [
     Life("hdf5, prints nowhere", "hdf5", "cfppPrx", prints_to="/dev/full", victims=("rank 0",)),
     Life("hdf5, created twice", "hdf5", "cfppxcfpprx"),
     Life("hdf5, changed again", "hdf5", "cfppxwprxoax"),
+    Life("hdf5, reopened by ranks", "hdf5", "cfppxwPprxwPxoax", ranks=2, victims=TWO_RANKS),
     Life("hdf5, two nodes", "hdf5", "cfppPrsgpx", ranks=2, nodes="ab", victims=TWO_NODES),
     Life("hdf5, transferred", "hdf5", "cfpprx", reads="oax", rule=TRANSFER, victims=TWO_SIDES),
     Life("netcdf", "netcdf", "cfppPrsgdpx"),

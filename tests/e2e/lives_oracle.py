@@ -54,6 +54,21 @@ class Generation:
     is_in_doubt: bool = False
     """It was closed with an error: what is under its name is another one, perhaps."""
     is_given_up: bool = False
+    held: list[tuple[Place, int]] | None = None
+    """Puts that came back with 0, since the file was opened again: those which its library may have in its memory."""
+
+    def put(self, place: Place, seed: int, is_accepted: bool) -> None:
+        """Notes a put. One that the library holds is accepted when it is written."""
+        puts = self.puts.setdefault(place, [])
+        if is_accepted and self.held is not None:
+            self.held.append((place, len(puts)))
+        puts.append((seed, is_accepted and self.held is None))
+
+    def written(self) -> None:
+        """All that the library held is in the file."""
+        for place, at in self.held or ():
+            self.puts[place][at] = (self.puts[place][at][0], True)
+        self.held = None if self.held is None else []
 
     def allowed(self, place: Place) -> set[int]:
         """Puts that may be seen there."""
@@ -87,6 +102,8 @@ class Told:
     printed: str
     ended: int
     """How many ranks came to their end."""
+    holds: bool = False
+    """The library may keep what it is given for a file that is opened again, until that is closed."""
 
     @property
     def has_begun(self) -> bool:
@@ -123,17 +140,20 @@ class Told:
                 now.is_told |= line.code not in (0, None)
                 if line.call == "put":
                     row, owner, seed = line.numbers
-                    now.puts.setdefault((row, owner), []).append((seed, line.code == 0))
+                    now.put((row, owner), seed, line.code == 0)
                 elif line.call == "get" and line.code == 0 and generations and not now.is_in_doubt:
                     row, owner, *seeds = line.numbers
                     at, of = (row, owner), f"get by rank {line.rank} of {line.file}"
                     wrong += Generation({at: now.puts.get(at, [])}).wrong({at: set(seeds)}, of)
                 elif line.call == "openw" and line.code == 0:
                     now.is_closed = False
+                    now.held = [] if self.holds and now.held is None else now.held
                 elif line.call == "close":
                     codes = [one.code for one in lines if one.call == "close"]
                     now.is_closed = len(codes) == self.ranks and all(code == 0 for code in codes)
                     now.is_in_doubt |= not now.is_closed
+                    if now.is_closed:
+                        now.written()
                 elif line.call == "abort":
                     now.is_given_up = True
         return files, wrong
@@ -145,8 +165,8 @@ class Told:
                 wrong.append(f"CODES: {call} returned {codes}, not alike on all ranks")
 
 
-def told(folder: Path, ranks: int) -> Told:
-    """What ranks have noted in a folder."""
+def told(folder: Path, ranks: int, holds: bool = False) -> Told:
+    """What ranks have noted in a folder. `holds` is as in `Told`."""
     lines: list[Line] = []
     printed, ended = "", 0
     for rank in range(ranks):
@@ -177,7 +197,7 @@ def told(folder: Path, ranks: int) -> Told:
                     lines.append(line)
         extra = folder / f"printed.{rank}"
         printed += extra.read_text(errors="replace") if extra.exists() else ""
-    return Told(lines, ranks, printed, ended)
+    return Told(lines, ranks, printed, ended, holds)
 
 
 def seeds_of(numbers: np.ndarray, row: int, ranks: int, part: int) -> Seeds:

@@ -166,7 +166,7 @@ class Trial:
         else:
             lived.code, lived.err = self.start_and_wait(self.injected(self.command()), self.life.longest_s)
         lived.calls, lived.failed = logged(self.noted / "calls")
-        noted = told(self.noted, self.life.ranks)
+        noted = told(self.noted, self.life.ranks, self.life.holds)
         lived.codes = noted.codes()
         if self.life.disk:
             mount(self.top, "256m", is_there=True)
@@ -189,7 +189,8 @@ class Trial:
         if not self.victim:
             return command
         rules = self.fault.rules() if self.fault else [*self.victim.rules(), "calls=all"]
-        return self.lives.injector.command(self.noted / "calls", [*rules, *NOBODYS], command)
+        places = (*NOBODYS, *self.life.places_of_mpi(self.victim))
+        return self.lives.injector.command(self.noted / "calls", [*rules, *places], command)
 
     def command(self) -> list[object]:
         life = self.life

@@ -14,9 +14,11 @@ mod document;
 mod handed_over;
 pub mod meeting;
 mod message;
+mod packed;
 mod parts;
 mod pending;
 pub mod program;
+mod request;
 mod shown;
 mod snapshot;
 
@@ -24,8 +26,10 @@ pub use chunks::{met, suited};
 pub use creation::{Change, Prescription};
 pub use handed_over::{Datasets, HandedOver, Published, Reading};
 pub use message::{Event, Given, Message, Writers};
+pub use packed::{is_packed, mark_packed, marks_of, unmark_packed};
 pub use parts::NodePart;
 pub use pending::place_of;
+pub use request::Request;
 pub use shown::{Form, Shown};
 pub use snapshot::{Part, Snapshot, SpoolPlace, account_of, free_of};
 

@@ -92,9 +92,9 @@ pub enum Event {
         /// What is to be told.
         text: String,
     },
-    /// A netCDF-4 file is to be shown to PnetCDF as a classic one.
-    Shown {
-        /// Directory with what is to be shown, see [`Shown`](crate::Shown).
+    /// The launcher is asked for something.
+    Asked {
+        /// Directory with what is asked for, see [`Request`](crate::Request).
         #[serde(with = "path_bytes")]
         directory: PathBuf,
     },
@@ -242,7 +242,7 @@ mod tests {
             Event::HandedOver { directory: path.clone() },
             Event::SetAside { directory: path.clone() },
             Event::Note { path: path.clone(), text: "a note".to_owned() },
-            Event::Shown { directory: path.clone() },
+            Event::Asked { directory: path.clone() },
             Event::Passed { path: path.clone(), why: "a reason".to_owned() },
             Event::Apart { path: path.clone(), why: "a reason".to_owned() },
             Event::NotHandedOver { path: path.clone(), why: "a reason".to_owned() },

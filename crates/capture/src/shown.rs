@@ -1,17 +1,15 @@
 //! A file in a format that the library of the program does not read: a netCDF-4 file or a Zarr store for PnetCDF, which reads
 //! classic files only, or a session of a transfer that another library has written.
 //!
-//! One rank makes a directory in the spool with what is in this module, and tells the launcher. The launcher writes the same
-//! content there in another form, and then what became of it. The program's own library opens that.
+//! The launcher is [asked](crate::Request) to write the same content in another form, in the directory in the spool where it was
+//! asked. The program's own library opens that.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::config::FileRule;
-use crate::document::{get, put};
 use crate::message::path_bytes;
-use knarr_array::error::{Error, Result};
 
 /// Formats in which files are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,8 +37,6 @@ impl Shown {
     pub const CLASSIC: &'static str = "classic.nc";
     /// Name of the netCDF-4 file.
     const NETCDF4: &'static str = "netcdf4.nc";
-    const NAME: &'static str = "shown.json";
-    const OUTCOME: &'static str = "outcome.json";
 
     /// Name of the file that is shown.
     pub fn file(form: Form) -> &'static str {
@@ -53,65 +49,5 @@ impl Shown {
     /// True for the name of a file that is shown.
     pub(crate) fn is_copy(name: &str) -> bool {
         [Self::CLASSIC, Self::NETCDF4].contains(&name)
-    }
-
-    /// Asks for it in a directory.
-    ///
-    /// # Errors
-    /// `Write`.
-    pub fn ask(&self, directory: &Path) -> Result<()> {
-        put(directory, Self::NAME, self)
-    }
-
-    /// True if nobody has answered what was asked for in a directory.
-    pub fn is_asked_for(directory: &Path) -> bool {
-        directory.join(Self::NAME).exists() && !directory.join(Self::OUTCOME).exists()
-    }
-
-    /// What was asked for in a directory.
-    ///
-    /// # Errors
-    /// `Read`, `Corrupt`.
-    pub fn asked(directory: &Path) -> Result<Self> {
-        get(directory, Self::NAME)?.ok_or_else(|| Error::internal("nothing is to be shown there"))
-    }
-
-    /// Says what became of it.
-    ///
-    /// # Errors
-    /// `Write`.
-    pub fn answer(directory: &Path, outcome: &Result<()>) -> Result<()> {
-        put(directory, Self::OUTCOME, outcome)
-    }
-
-    /// What became of it; `None` as long as nothing is said.
-    ///
-    /// # Errors
-    /// `Read`, `Corrupt`.
-    pub fn outcome(directory: &Path) -> Result<Option<Result<()>>> {
-        get(directory, Self::OUTCOME)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::Config;
-    use std::fs;
-
-    #[test]
-    fn question_and_answer() {
-        let directory = std::env::temp_dir().join(format!("knarr-shown-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
-        let rule = Config::parse("[[file]]\npattern = \"*\"\n").unwrap().file.remove(0);
-        let shown = Shown { source: PathBuf::from("/out/a.nc"), rule, form: Form::NetCdf4 };
-        shown.ask(&directory).unwrap();
-        assert_eq!(Shown::asked(&directory).unwrap(), shown);
-        assert!(Shown::outcome(&directory).unwrap().is_none());
-        Shown::answer(&directory, &Err(Error::corrupt("damaged"))).unwrap();
-        assert!(Shown::outcome(&directory).unwrap().unwrap().unwrap_err().to_string().contains("damaged"));
-        Shown::answer(&directory, &Ok(())).unwrap();
-        Shown::outcome(&directory).unwrap().unwrap().unwrap();
-        fs::remove_dir_all(directory).unwrap();
     }
 }

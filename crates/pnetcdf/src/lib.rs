@@ -16,11 +16,12 @@
 //! [`element`] (their types), [`wanted`] (which files), [`file`] (one captured file, with [`requests`]), [`begin_end`] (how it begins and ends),
 //! [`apart`] (files whose ranks are on several nodes), [`offered`] (files that are transferred to other components),
 //! [`incoming`] and [`arriving`] (files that come from one), [`beside`], [`opened`] and [`shown`] (other files that the
-//! program opens), [`filetype`] (elements that a datatype leads to), [`files`], [`ranks`], [`variables`], [`waiting`] (for the launcher), [`real`] (the program's library), [`codes`].
+//! program opens), [`filetype`] (elements that a datatype leads to), [`files`], [`ranks`], [`variables`], [`waiting`] (for the launcher), [`asking`] (what it is asked for), [`real`] (the program's library), [`codes`].
 
 mod access;
 mod apart;
 mod arriving;
+mod asking;
 mod begin_end;
 mod beside;
 mod calls;
@@ -43,6 +44,7 @@ mod wanted;
 
 pub use apart::Headers;
 pub use arriving::{Arrived, arrive, header_of};
+pub use asking::hand_back;
 pub use begin_end::{
     Agreed, Closed, Ending, Unplaced, agree_on_place, await_delivery, await_named, finish, forget, writers,
 };

@@ -9,16 +9,16 @@ use std::sync::{Mutex, PoisonError};
 use knarr_array::comm::{agree, share};
 use knarr_array::error::{Error, Result};
 use knarr_capture::config::FileRule;
-use knarr_capture::{Event, Form, HandedOver, Shown, account_of};
+use knarr_capture::{Event, Form, HandedOver, Request, Shown, account_of};
 use serde::{Deserialize, Serialize};
 
 use crate::apart::Homes;
+use crate::asking::answer;
 use crate::begin_end::{await_place, forget, make_directory, save, tell};
 use crate::codes::{EWRITE, NOERR, WRITE, has_opened};
 use crate::incoming::Incoming;
 use crate::ranks::Ranks;
 use crate::real::{Open, library, real};
-use crate::waiting::LOOK_EVERY;
 use crate::wanted::Wanted;
 
 /// A file that is shown.
@@ -71,17 +71,7 @@ fn ask(wanted: &Wanted, source: PathBuf, form: Form, are_apart: bool) -> Result<
         file = there;
     }
     let shown = Shown { source, rule: wanted.rule.clone(), form };
-    let outcome = shown.ask(&directory).and_then(|()| {
-        wanted.run.tell(Event::Shown { directory: directory.clone() });
-        loop {
-            match Shown::outcome(&directory)? {
-                Some(outcome) => return outcome,
-                None if !directory.is_dir() => return Err(Error::internal("the launcher finds no room for it")),
-                None if wanted.run.is_alive() => std::thread::sleep(LOOK_EVERY),
-                None => return Err(Error::internal("the launcher is gone")),
-            }
-        }
-    });
+    let outcome = answer(wanted.run, &Request::Show(Box::new(shown)), &directory);
     if outcome.is_err() {
         HandedOver::discard(&directory);
     }

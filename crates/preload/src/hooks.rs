@@ -51,7 +51,8 @@ pub(crate) unsafe extern "C" fn file_create(
     }
     guard((), || host.prepare());
     // SAFETY: HDF5 wants a NUL-terminated name.
-    let meeting = guard(None, || unsafe { parallel::meet(host, name, Opens::New, access) });
+    let meeting = guard(Ok(None), || unsafe { parallel::meet(host, name, Opens::New, access) });
+    let Ok(meeting) = meeting else { return NOTHING };
     // SAFETY: as above.
     let opening = guard(None, || files::opening(unsafe { bytes(name) }, true));
     // SAFETY: the caller's own arguments.
@@ -85,7 +86,8 @@ pub(crate) unsafe extern "C" fn file_open(name: *const c_char, flags: c_uint, ac
     let writes = flags & FOR_WRITING != 0;
     let opens = if writes { Opens::Again } else { Opens::ToRead };
     // SAFETY: HDF5 wants a NUL-terminated name.
-    let meeting = guard(None, || unsafe { parallel::meet(host, name, opens, access) });
+    let meeting = guard(Ok(None), || unsafe { parallel::meet(host, name, opens, access) });
+    let Ok(meeting) = meeting else { return NOTHING };
     // SAFETY: as above.
     let opening = guard(None, || if writes { files::opening(unsafe { bytes(name) }, false) } else { None });
     // SAFETY: the caller's own arguments.

@@ -26,6 +26,7 @@ pub fn tasks() -> worker::Tasks {
         .with::<launch::Deliver>()
         .with::<launch::EncodeAhead>()
         .with::<launch::Show>()
+        .with::<launch::Unpack>()
         .with::<launch::FindBounds>()
         .with::<launch::Look>()
         .with::<watch::PackSet>()

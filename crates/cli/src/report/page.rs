@@ -356,6 +356,7 @@ mod tests {
             chunks_unheard: Vec::new(),
             idle_steps: Vec::new(),
             copied: None,
+            as_made: Default::default(),
         }
     }
 

@@ -3,16 +3,18 @@
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 
+use super::as_made::StoredAs;
 use super::contents::copy_values;
 use super::create::{Site, create_encoded, create_same, stop_pretending_all};
 use super::element::text;
 use super::paths::child_path;
+use super::sink_options::SinkOptions;
 use super::source::Hdf5Source;
 use super::sys::{
     Address, DatasetLayout, Datatype, File, Group, Link, LinkTarget, Object, ObjectKind, Plist, References,
 };
 use knarr_array::error::{Error, Result};
-use knarr_flow::store::Storage;
+use knarr_flow::store::{Source, Storage};
 
 /// An object of the new file.
 struct Copied {
@@ -28,6 +30,8 @@ pub(super) struct Copier<'a> {
     in_place: bool,
     /// Datasets to be encoded anew, by address in the source.
     storages: HashMap<Address, &'a Storage>,
+    /// Datasets that are stored in another way, with their numbers.
+    as_made: HashMap<Address, (usize, &'a StoredAs)>,
     /// Objects of the source and what became of them.
     copied: HashMap<Address, Copied>,
     /// The same, in the order of their making.
@@ -71,8 +75,17 @@ impl<'a> Copier<'a> {
         source: &'a Hdf5Source,
         target: &'a File,
         storages: &'a [Storage],
-        in_place: bool,
+        options: &'a SinkOptions,
     ) -> Result<Outcome> {
+        let mut as_made = HashMap::new();
+        for (number, variable) in source.model().variables.iter().enumerate() {
+            if let Some(wanted) = options.as_made.get(&variable.path)
+                && *wanted != StoredAs::of(variable)
+                && wanted.is_possible(source, number)
+            {
+                as_made.insert(source.stored(number)?.address, (number, wanted));
+            }
+        }
         let storages = storages
             .iter()
             .map(|storage| Ok((source.stored(storage.variable)?.address, storage)))
@@ -80,8 +93,9 @@ impl<'a> Copier<'a> {
         let mut copier = Self {
             source,
             target,
-            in_place,
+            in_place: options.in_place,
             storages,
+            as_made,
             copied: HashMap::new(),
             order: Vec::new(),
             types: HashMap::new(),
@@ -168,7 +182,9 @@ impl<'a> Copier<'a> {
                     }
                     Some(storage) => create_encoded(&site, &datatype, &space, &dcpl, storage)?,
                     None => {
-                        if self.source.variable_apart(address).is_some() {
+                        if let Some((_, wanted)) = self.as_made.get(&address) {
+                            wanted.set(&dcpl)?;
+                        } else if self.source.variable_apart(address).is_some() {
                             // What is so small needs none of the program's filters.
                             dcpl.set_filters(&[])?;
                         }
@@ -220,7 +236,11 @@ impl<'a> Copier<'a> {
             let Some(copied) = self.copied.get(address) else { continue };
             let place = |error: Error| error.at_variable(text(&copied.path).trim_start_matches('/'));
             let target = self.target.object_at_path(&copied.path).and_then(Object::into_dataset).map_err(place)?;
-            copy_values(self.source, *address, &copied.path, &target, self).map_err(place)?;
+            match self.as_made.get(address) {
+                Some((variable, wanted)) => wanted.copy(self.source, *variable, &target),
+                None => copy_values(self.source, *address, &copied.path, &target, self),
+            }
+            .map_err(place)?;
             target.close().map_err(place)?;
         }
         Ok(())

@@ -13,6 +13,7 @@
 //! | `pieces` | where values lie in the file's bytes, for checkpoints |
 //! | `sink` | writing chunks |
 //! | `copy`, `create`, `contents` | copying what is not encoded anew |
+//! | `as_made` | storing datasets as they were before they were packed |
 //! | `allocation` | datasets to which parallel HDF5 can append |
 //! | `metadata` | how much room everything but values takes |
 //! | `handed_over` | headers whose values come beside them: those of a program, or computed ones |
@@ -23,6 +24,7 @@
 //! | `filters` | names of registered filters |
 
 mod allocation;
+mod as_made;
 mod beside;
 mod build;
 mod characters;
@@ -54,6 +56,7 @@ mod walk;
 mod words;
 mod write_attribute;
 
+pub use as_made::{AsMade, StoredAs};
 pub use beside::{lost, other_files};
 pub use filters::{filter_title, pipeline_words};
 pub use for_netcdf::{NetcdfLimits, netcdf_limits};

@@ -134,7 +134,7 @@ impl Hdf5Sink {
         let metadata = metadata::of_copy(source, labels, storages, indices)?;
         let file = self.create_file(&fcpl, options.libver, least, metadata)?;
         let file = self.file.insert(file);
-        let copied = Copier::run(source, file, storages, options.in_place)?;
+        let copied = Copier::run(source, file, storages, options)?;
         (self.references_lost, self.early) = (copied.references_lost, copied.early);
         for label in labels {
             add_label(file, label).map_err(|error| error.at_variable(label.name()))?;

@@ -1,5 +1,6 @@
 //! How an HDF5 output is made.
 
+use super::as_made::AsMade;
 use knarr_array::libver::LibverBounds;
 use knarr_flow::output::Replaces;
 
@@ -12,6 +13,8 @@ pub struct SinkOptions {
     pub in_place: bool,
     /// Releases of HDF5 whose file format may be used.
     pub libver: LibverBounds,
+    /// Datasets of the input that are stored in another way.
+    pub as_made: AsMade,
     /// Variables that get attributes after their chunks.
     pub annotated: usize,
 }

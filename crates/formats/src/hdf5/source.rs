@@ -236,6 +236,11 @@ impl Hdf5Source {
             .as_ref()
     }
 
+    /// The chain that decodes chunks written through these filters, and encodes such.
+    pub(super) fn resolve(&self, filters: &[Hdf5Filter], input: &ArraySpec) -> Option<Chain> {
+        self.resolver.resolve(filters, input)
+    }
+
     fn place(&self, error: Error, variable: usize) -> Error {
         let name = self.model.variables.get(variable).map_or("", |variable| variable.name());
         error.hint_damage("file").at_variable(name).at(self.path.display().to_string())

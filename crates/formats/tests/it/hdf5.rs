@@ -14,7 +14,7 @@ use knarr_array::region::{Region, chunk_region};
 use knarr_codec::chain::Chain;
 use knarr_codec::codec::{Codec, CodecList, Kind, Options, Stage, Step};
 use knarr_flow::store::{EncodedChunk, Encoding, Sink, Source, Storage};
-use knarr_formats::hdf5::{Hdf5Sink, Hdf5Source, SinkOptions};
+use knarr_formats::hdf5::{AsMade, Hdf5Sink, Hdf5Source, SinkOptions, StoredAs};
 use knarr_testing::source_suite;
 
 /// Every filtered chunk goes through the library.
@@ -125,6 +125,39 @@ fn rewrite(input: &Path, output: &Path, filters: &[Hdf5Filter]) {
 }
 
 const FILES: [&str; 7] = ["model.nc", "old.h5", "untracked.h5", "new.h5", "plugins.h5", "paged.h5", "virtual.h5"];
+
+#[test]
+fn datasets_are_stored_again_as_they_were() {
+    let folder = Folder::new();
+    let (mut chunked, mut contiguous, mut kept) = (0, 0, 0);
+    // What only plugins read cannot be packed here.
+    for name in FILES.into_iter().filter(|name| *name != "plugins.h5") {
+        let (input, packed, output) =
+            (fixtures().join(name), folder.file(&format!("packed-{name}")), folder.file(name));
+        rewrite(&input, &packed, &[Hdf5Filter { id: 1, optional: false, cd_values: vec![1] }]);
+        let before = open(&input);
+        let encoded = before.model().variables.iter().filter(|variable| variable.copied_because.is_none());
+        let as_made: AsMade = encoded.map(|variable| (variable.path.clone(), StoredAs::of(variable))).collect();
+        let codecs = CodecList::pure();
+        let resolver = move |filters: &[Hdf5Filter], input: &ArraySpec| Chain::from_hdf5(&codecs, filters, input);
+        let source = Hdf5Source::open(&packed, Box::new(resolver)).unwrap();
+        let options = SinkOptions { as_made: as_made.clone(), ..SinkOptions::default() };
+        let mut sink = Hdf5Sink::create(&output, source.model(), &[], options).unwrap();
+        sink.copy_from(&source).unwrap();
+        Box::new(sink).commit().unwrap();
+        script("hdf5/compare.py", &[text(&input), text(&output), "--storage-may-differ"]);
+        for variable in &open(&output).model().variables {
+            let (Some(wanted), found) = (as_made.get(&variable.path), StoredAs::of(variable)) else { continue };
+            // Filters that nobody here writes are those that it was packed with.
+            let is_kept = !wanted.filters.is_empty() && *wanted != found;
+            assert!(is_kept || *wanted == found, "{name}{}: {found:?}", variable.path);
+            chunked += usize::from(!is_kept && found.chunk.is_some());
+            contiguous += usize::from(found.chunk.is_none());
+            kept += usize::from(is_kept);
+        }
+    }
+    assert!(chunked > 0 && contiguous > 0 && kept > 0, "{chunked} {contiguous} {kept}");
+}
 
 #[test]
 fn copies_with_the_same_storage_are_equal() {

@@ -5,10 +5,13 @@
 use std::ffi::{CStr, c_char};
 use std::fs::File;
 
-use knarr_capture::Writers;
-use knarr_pnetcdf::{Ranks, matched, writers};
+use knarr_array::comm::agree;
+use knarr_array::error::Error;
+use knarr_capture::{Writers, is_packed};
+use knarr_pnetcdf::{Ranks, Wanted, matched, writers};
 
 use super::begin_end::{apart_perhaps, is_parallel};
+use super::file::tell;
 use super::mpi::{Communicator, is_over};
 use crate::host::{CallerHdf5, Hid};
 
@@ -32,13 +35,61 @@ pub(crate) struct Meeting {
     _gate: Option<File>,
 }
 
+/// The file must not be opened: the launcher has packed it, and does not store it as the program has made it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Refused;
+
+/// How often the ranks ask the launcher for a file at most.
+const TRIES: u32 = 3;
+
 /// The ranks meet before they create or open a file of MPI-IO that the launcher may replace, or with which it does something
-/// when it is closed. `None` if it is no such file, or if they cannot; if some of them may be on other nodes then, the launcher
-/// leaves what they write as it is. Collective.
+/// when it is closed. One that it has packed it hands back before they write it: HDF5 would refuse most of what they write, as
+/// it writes datasets with filters in collective calls only. `None` if it is no such file, or if they cannot meet; if some of
+/// them may be on other nodes then, the launcher leaves what they write as it is. Collective.
+///
+/// # Errors
+/// The file must not be opened. The launcher tells why.
 ///
 /// # Safety
 /// `name` is null or NUL-terminated.
-pub(crate) unsafe fn meet(host: &CallerHdf5, name: *const c_char, opens: Opens, access: Hid) -> Option<Meeting> {
+pub(crate) unsafe fn meet(
+    host: &CallerHdf5,
+    name: *const c_char,
+    opens: Opens,
+    access: Hid,
+) -> Result<Option<Meeting>, Refused> {
+    // SAFETY: the caller's promise.
+    let Some((wanted, ranks)) = (unsafe { who_meets(host, name, opens, access) }) else { return Ok(None) };
+    let ranks = match ranks {
+        Ok(ranks) => ranks,
+        Err(error) => return Ok(cannot_meet(&wanted, opens, &error)),
+    };
+    let mut asked = 0;
+    loop {
+        match behind_gate(&wanted, &ranks, opens) {
+            Ok((writers, gate, 0)) => return Ok(Some(Meeting { ranks, writers, _gate: gate })),
+            // The launcher may put the other file in its place when the gate is open.
+            Ok((_, gate, behind_last)) if asked < TRIES => {
+                drop(gate);
+                asked += 1;
+                hand_back(&wanted, &ranks, behind_last)?;
+            }
+            Ok(_) => return Err(refused(&wanted, &ranks, "the launcher has packed it again and again".to_owned())),
+            Err(error) => return Ok(cannot_meet(&wanted, opens, &error)),
+        }
+    }
+}
+
+/// The file, and the ranks that open it, if they are to meet.
+///
+/// # Safety
+/// As for [`meet`].
+unsafe fn who_meets(
+    host: &CallerHdf5,
+    name: *const c_char,
+    opens: Opens,
+    access: Hid,
+) -> Option<(Wanted, knarr_array::error::Result<Ranks>)> {
     if name.is_null() || !is_parallel(host, access) {
         return None;
     }
@@ -57,21 +108,50 @@ pub(crate) unsafe fn meet(host: &CallerHdf5, name: *const c_char, opens: Opens, 
     let comm = Communicator::of(host, access)?;
     // SAFETY: the program's own communicator.
     let ranks = unsafe { Ranks::of(comm.0, &wanted.run.rules().adapters) };
-    let met = ranks.and_then(|ranks| {
-        let writers = writers(&wanted, &ranks)?;
-        // All have come, so nobody keeps a launcher waiting for long.
-        let gate = if route.may_be_replaced { wanted.run.gate() } else { None };
-        ranks.largest(0)?;
-        Ok(Meeting { ranks, writers, _gate: gate })
-    });
-    match met {
-        Ok(meeting) => Some(meeting),
-        Err(_) if opens == Opens::ToRead => None,
-        Err(error) => {
-            apart_perhaps(&wanted, error.to_string());
-            None
-        }
+    Some((wanted, ranks))
+}
+
+/// Ranks that do not know each other open the file all the same.
+fn cannot_meet(wanted: &Wanted, opens: Opens, error: &Error) -> Option<Meeting> {
+    if opens != Opens::ToRead {
+        apart_perhaps(wanted, error.to_string());
     }
+    if opens == Opens::Again && is_packed(&wanted.spool.directory, &wanted.target) {
+        let what = "it was packed, and its ranks cannot agree to have it as they have made it";
+        tell(&wanted.target, format!("{what}: HDF5 may refuse what they write into filters: {error}"));
+    }
+    None
+}
+
+/// Who writes the file; what keeps launchers from putting another one in its place; and how many ranks there are from the
+/// first one on whose node it was packed, 0 if it is as the program has made it. Collective.
+fn behind_gate(
+    wanted: &Wanted,
+    ranks: &Ranks,
+    opens: Opens,
+) -> knarr_array::error::Result<(Result<Writers, String>, Option<File>, u64)> {
+    let writers = writers(wanted, ranks)?;
+    // All have come, so nobody keeps a launcher waiting for long.
+    let gate = if wanted.rule.route.traits().may_be_replaced { wanted.run.gate() } else { None };
+    let (rank, size) = (ranks.comm().rank(), ranks.comm().size());
+    let is_packed = opens == Opens::Again && is_packed(&wanted.spool.directory, &wanted.target);
+    let behind = ranks.largest(if is_packed { (size - rank) as u64 } else { 0 })?;
+    Ok((writers, gate, behind))
+}
+
+/// One of the ranks asks its launcher for the file. Collective.
+fn hand_back(wanted: &Wanted, ranks: &Ranks, behind: u64) -> Result<(), Refused> {
+    let (rank, size) = (ranks.comm().rank() as u64, ranks.comm().size() as u64);
+    let mine = if rank + behind == size { knarr_pnetcdf::hand_back(wanted) } else { Ok(()) };
+    agree(ranks.comm(), mine).map_err(|error| refused(wanted, ranks, error.to_string()))
+}
+
+fn refused(wanted: &Wanted, ranks: &Ranks, why: String) -> Refused {
+    if ranks.comm().rank() == 0 {
+        let what = "the file was packed and cannot be opened to write";
+        tell(&wanted.target, format!("{what}: {why}\n  hint: give its rule when = \"write\""));
+    }
+    Refused
 }
 
 impl Meeting {

@@ -21,7 +21,7 @@ use knarr_flow::pipeline::{Execution, advise, encode_ahead, execute, most_demand
 use knarr_flow::settings::Settings;
 use knarr_flow::store::{Encoding, Sink, Source, Storage};
 use knarr_formats::classic;
-use knarr_formats::hdf5::{self, Hdf5Sink, Hdf5Source, NetcdfLimits, SinkOptions};
+use knarr_formats::hdf5::{self, AsMade, Hdf5Sink, Hdf5Source, NetcdfLimits, SinkOptions, StoredAs};
 use knarr_formats::zarr::{self, Sharding, ZarrOptions, ZarrSink};
 use knarr_formats::{Inputs, open_watched, whole_records};
 use knarr_zip::ZipStore;
@@ -144,6 +144,7 @@ fn write_plain(
         chunks_unheard: Vec::new(),
         idle_steps: Vec::new(),
         copied: None,
+        as_made: AsMade::new(),
     })
 }
 
@@ -283,7 +284,8 @@ impl Job<'_> {
                 _ => {
                     let (replaces, libver) = (options.replaces.clone(), settings.libver);
                     let annotated = plan.choices().filter(|choice| choice.bound.is_some()).count();
-                    let options = SinkOptions { replaces, in_place, libver, annotated };
+                    let as_made = AsMade::new();
+                    let options = SinkOptions { replaces, in_place, libver, as_made, annotated };
                     let mut sink = Hdf5Sink::create(output, &written, &storages, options)?;
                     sink.copy_from(source)?;
                     references_lost.store(sink.references_lost(), Ordering::Relaxed);
@@ -353,6 +355,7 @@ impl Job<'_> {
             seconds: begin.elapsed().as_secs_f64(),
             choosing_seconds,
             copied: None,
+            as_made: as_made(source, &storages),
         }))
     }
 
@@ -406,6 +409,7 @@ impl Job<'_> {
             seconds: begin.elapsed().as_secs_f64(),
             choosing_seconds,
             copied: Some(why),
+            as_made: AsMade::new(),
         })
     }
 }
@@ -455,6 +459,22 @@ fn filters(source: &dyn Source, plan: &Plan, storages: &[Storage], format: Outpu
     };
     let copied = source.model().variables.iter().filter(|variable| keeps_filters && is_copied(variable));
     encoded.chain(copied.flat_map(|variable| &variable.filters)).map(|filter| filter.id).collect()
+}
+
+/// How the input stores variables that get other chunks or filters, where some are compressed in one of the two.
+fn as_made(source: &dyn Source, storages: &[Storage]) -> AsMade {
+    let changed = storages.iter().filter_map(|storage| {
+        let variable = source.model().variables.get(storage.variable)?;
+        let (mut before, Encoding::Hdf5(filters)) = (StoredAs::of(variable), &storage.encoding) else { return None };
+        let grows = || variable.max_shape.iter().zip(&variable.shape).any(|(most, now)| *most != Some(*now));
+        if before.chunk.is_none() && grows() {
+            // That of another format, which needs no chunks to grow.
+            before.chunk = Some(storage.chunk.clone());
+        }
+        let has_filters = !filters.is_empty() || !before.filters.is_empty();
+        has_filters.then(|| (variable.path.clone(), before))
+    });
+    changed.collect()
 }
 
 /// What reaches the place of an output that lies elsewhere.

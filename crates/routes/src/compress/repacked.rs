@@ -14,7 +14,7 @@ use knarr_flow::network::url_of;
 use knarr_flow::pipeline::Execution;
 use knarr_flow::store::Source;
 use knarr_formats::Selected;
-use knarr_formats::hdf5::NetcdfLimits;
+use knarr_formats::hdf5::{AsMade, NetcdfLimits};
 use serde::{Deserialize, Serialize};
 
 use super::format::OutputFormat;
@@ -65,6 +65,9 @@ pub struct Repacked {
     pub idle_steps: Vec<String>,
     /// Why the output is the input byte for byte, if it is.
     pub copied: Option<String>,
+    /// How the input stores variables that have other filters or chunks in an HDF5 output.
+    #[serde(default)]
+    pub as_made: AsMade,
 }
 
 impl Repacked {

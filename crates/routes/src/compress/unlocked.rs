@@ -12,14 +12,16 @@ use knarr_choose::plan::Action;
 use knarr_codec::chain::ChainSpec;
 use knarr_flow::energy::{Energy, Moved, Phases};
 use knarr_flow::engine::{Engine, Progress};
+use knarr_flow::output::Replaces;
 use knarr_flow::pipeline::{advise, plan, storages};
 use knarr_flow::provenance;
 use knarr_flow::settings::{Rule, Settings};
-use knarr_flow::store::{Encoding, Source};
+use knarr_flow::store::{Encoding, Sink, Source};
+use knarr_formats::hdf5::{AsMade, Hdf5Sink, SinkOptions, StoredAs};
 use knarr_formats::{Watched, open_hdf5_unlocked};
 use serde::{Deserialize, Serialize};
 
-use super::blame::in_file;
+use super::blame::{blamed, in_file};
 use super::forecast::Forecast;
 use super::format::OutputFormat;
 use super::options::RepackOptions;
@@ -46,6 +48,27 @@ pub fn pack(
     let job = Job { engine, input, output, format, target, settings, options, in_place: true };
     let done = job.run_in_any_case(source.as_ref(), progress, begin)?;
     done.ok_or_else(|| Error::internal("an output that may be of any size is too large"))
+}
+
+/// The other way round: the variables of `input` that are named are stored as a program has made them, for its library to write.
+/// False if they are, and then nothing is written.
+///
+/// # Errors
+/// As for [`pack`].
+pub fn unpack(engine: &Engine, input: &Path, output: &Path, as_made: &AsMade) -> Result<bool> {
+    let source = open_hdf5_unlocked(input, &engine.codecs)?;
+    let is_other =
+        |variable: &Variable| as_made.get(&variable.path).is_some_and(|made| *made != StoredAs::of(variable));
+    if !source.model().variables.iter().any(is_other) {
+        return Ok(false);
+    }
+    source.limit_cache(usize::try_from(engine.max_mem / 4).unwrap_or(usize::MAX));
+    let (replaces, as_made) = (Replaces::Anything, as_made.clone());
+    let options = SinkOptions { replaces, in_place: true, as_made, ..SinkOptions::default() };
+    let mut sink = Hdf5Sink::create(output, source.model(), &[], options)?;
+    sink.copy_from(&source).map_err(|error| blamed(error, input))?;
+    engine.check_cancelled()?;
+    Box::new(sink).commit().map(|_| true)
 }
 
 /// What [`pack`] is expected to give, and to take, for the file `input`. Nothing is written.

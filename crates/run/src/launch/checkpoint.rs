@@ -294,7 +294,7 @@ pub(super) fn is_of_restart_file(config: &Config, message: &Message) -> bool {
         | Event::SetAside { .. }
         | Event::Note { .. }
         | Event::NotHandedOver { .. }
-        | Event::Shown { .. }
+        | Event::Asked { .. }
         | Event::Received { .. }
         | Event::Flown { .. }
         | Event::Missed { .. }

@@ -29,6 +29,7 @@ use rustix::process::umask;
 use serde::{Deserialize, Serialize};
 
 use super::outcome::Outcome;
+use super::packed::PackedFiles;
 use crate::worker::{Effort, Failure, Task, Worker};
 
 /// Makes the file that lies in a directory of the spool.
@@ -191,11 +192,12 @@ pub(crate) struct Show {
     /// Where it is written if it finds no memory.
     #[serde(with = "crate::path_bytes")]
     disk: PathBuf,
+    shown: Shown,
 }
 
 impl Show {
-    pub(super) fn new(directory: PathBuf, disk: PathBuf) -> Self {
-        Self { directory, disk }
+    pub(super) fn new(directory: PathBuf, disk: PathBuf, shown: Shown) -> Self {
+        Self { directory, disk, shown }
     }
 
     /// Where what the source holds is written: in memory if the account of the node has enough of it, else on the disk. Returns the
@@ -229,7 +231,7 @@ impl Task for Show {
     type Answer = ();
 
     fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<()> {
-        let Shown { source, form, .. } = Shown::asked(&self.directory)?;
+        let Shown { source, form, .. } = self.shown.clone();
         let source: Box<dyn Source> = match HandedOver::read(&source) {
             Ok(Some(handed)) => source_of(&source, &handed, &BTreeMap::new(), engine)?,
             _ if source.is_dir() => knarr_formats::open(&source, &engine.codecs)?,
@@ -276,6 +278,8 @@ pub(super) struct Delivery {
     pub(super) cancel: Arc<AtomicBool>,
     pub(super) command: String,
     pub(super) when: String,
+    /// Files that the program may want back.
+    pub(super) packed: Arc<PackedFiles>,
     /// Hears how far it is.
     pub(super) progress: Box<dyn Progress + Send>,
 }
@@ -295,10 +299,16 @@ impl Delivery {
             let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
             match worker.ask(&task, self.effort, &self.cancel, &*self.progress) {
                 Ok((repacked, is_file)) => {
-                    self.handed.hand_on(&self.directory, &self.spools);
-                    self.handed.remove(&self.directory);
                     let input = self.handed.target.clone();
                     let output = if is_file { input.clone() } else { self.handed.rule.made_of(&input) };
+                    // Who opens the file waits until its values have left the spool.
+                    if self.effort.background
+                        && let Err(error) = self.packed.note(&output, &repacked.as_made)
+                    {
+                        return self.failed(error);
+                    }
+                    self.handed.hand_on(&self.directory, &self.spools);
+                    self.handed.remove(&self.directory);
                     // Readers would find old values in the file that the program has replaced.
                     let replaced = self.handed.replaced.filter(|_| output != input);
                     if replaced.is_some() && replaced == FileIdentity::at(&input) {

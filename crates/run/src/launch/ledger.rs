@@ -106,7 +106,7 @@ impl Ledger {
             | Event::SetAside { .. }
             | Event::Note { .. }
             | Event::NotHandedOver { .. }
-            | Event::Shown { .. }
+            | Event::Asked { .. }
             | Event::Passed { .. }
             | Event::Received { .. }
             | Event::Flown { .. }
@@ -240,6 +240,15 @@ impl Ledger {
             ));
         }
         text
+    }
+
+    /// A file that was packed is as the program has made it again: it is handed out when the program has ended.
+    pub(super) fn given_back(&mut self, path: PathBuf) {
+        let entry = self.files.entry(path).or_default();
+        entry.reopened = true;
+        if entry.state != State::Lost {
+            entry.state = State::Written;
+        }
     }
 
     /// A file that was handed out is done; one that was opened again meanwhile is not.
@@ -478,6 +487,22 @@ mod tests {
             "0 datasets compressed as written; 1 dataset slowly, in thin slices across the chunks: set \
              variables.\"g/T\".chunks = \"3000x43\", or when = \"close\""
         );
+    }
+
+    #[test]
+    fn a_file_that_was_given_back_is_packed_at_the_end_whoever_opens_it() {
+        let mut unheard_of = ledger([]);
+        unheard_of.given_back("/a.nc".into());
+        assert!(unheard_of.next(false).is_none() && unheard_of.next(true).is_some());
+        let mut packed = ledger([opened(1, true), closed(1, false)]);
+        assert!(packed.next(false).is_some());
+        packed.done(Path::new("/a.nc"));
+        packed.given_back("/a.nc".into());
+        packed.hear(opened(200, false));
+        packed.settle(&Fake);
+        assert!(packed.next(true).is_none(), "open at a crash");
+        packed.given_back("/a.nc".into());
+        assert!(packed.next(true).is_none(), "it is not known to be whole");
     }
 
     #[test]

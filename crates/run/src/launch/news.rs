@@ -22,8 +22,10 @@ pub(super) enum News {
     Done(PathBuf, Outcome),
     /// What is there of the file in a directory is encoded, or why it is not.
     Ahead(PathBuf, Result<Box<Plan>>),
-    /// A file is shown, or cannot be.
-    Shown,
+    /// What the program has asked for is done, or cannot be.
+    Answered,
+    /// A packed file is as the program has made it again.
+    GivenBack(PathBuf),
     /// The node that makes a file knows what became of it, or is gone.
     Gathered(PathBuf, Outcome),
     /// What lies in the first directory was copied to the second one, on a disk, or finds no room there.

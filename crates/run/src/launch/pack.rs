@@ -13,21 +13,22 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use knarr_array::error::{Error, Result};
 use knarr_capture::config::{FileRule, Output, Route};
 use knarr_capture::{HandedOver, Snapshot};
 use knarr_codec::codec::{FilterSet, ReaderLevel};
 use knarr_flow::engine::Silent;
-use knarr_flow::output::{FileIdentity, take_access};
+use knarr_flow::output::FileIdentity;
 use knarr_routes::compress::Repacked;
-use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::beside::{Beside, is_temporary};
 use super::estimate::Estimate;
+use super::exchange::{Exchanged, copy_properties, exchange, is_unchanged, shut};
 use super::nodes::Others;
 use super::outcome::Outcome;
+use super::packed::PackedFiles;
 use super::tasks::{Found, Look, PackFile};
 use crate::processes::{Identity, name_of, renamed, writer};
 use crate::worker::{Effort, Failure, Task, Worker};
@@ -62,10 +63,9 @@ pub(super) struct Job {
     pub(super) learn: bool,
     /// Other nodes whose ranks have written the file.
     pub(super) others: Others,
+    /// Files that the program may want back.
+    pub(super) packed: Arc<PackedFiles>,
 }
-
-/// How long to wait for programs that are opening files.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Job {
     pub(super) fn run(self) -> Outcome {
@@ -160,7 +160,15 @@ impl Job {
             now.into_iter().for_each(|now| HandedOver::stored_anew(&self.spools, path, was, now));
         };
         note(&self.path);
-        let path = match self.publish(original, before, &mut packed)? {
+        if self.background {
+            // Before it has its name: who opens it from then on knows.
+            self.packed.note(packed.path(), &repacked.as_made)?;
+        }
+        let published = self.publish(original, before, &mut packed);
+        if !matches!(published, Ok(Ok(_))) {
+            self.packed.forget_at(packed.path());
+        }
+        let path = match published? {
             Ok(path) => path,
             Err(outcome) => return Ok(outcome),
         };
@@ -217,10 +225,7 @@ impl Job {
     /// Exchanges the original and the packed file. Returns the name they had: the program may have renamed its file.
     fn publish(&self, original: &File, before: &Metadata, packed: &mut Beside) -> Result<Result<PathBuf, Outcome>> {
         let changed = |why: &str| Ok(Err(Outcome::Changed(why.to_owned())));
-        let _gate = match self.shut_gate()? {
-            Some(gate) => gate,
-            None => return changed("the program keeps opening files"),
-        };
+        let Some(_gate) = shut(&self.gate)? else { return changed("the program keeps opening files") };
         let Some(path) = name_of(original) else {
             if self.path.exists() {
                 return changed("another file has its name");
@@ -233,76 +238,11 @@ impl Job {
         if path != self.path && self.rule(&path).is_none() {
             return Ok(Err(Outcome::Left("the program gave it a name that no rule matches".to_owned())));
         }
-        if !is_unchanged(original, before) {
-            return changed("it was written again");
-        }
-        let write_error = |error: rustix::io::Errno| Error::write(&path, &error.into());
-        match renameat_with(CWD, packed.path(), CWD, &path, RenameFlags::EXCHANGE) {
-            Ok(()) => {
-                let here = std::fs::symlink_metadata(packed.path()).map(|found| Identity::of(&found));
-                if here.is_ok_and(|here| here == Identity::of(before)) && is_unchanged(original, before) {
-                    // The original loses its last name when `packed` is dropped.
-                } else {
-                    return match packed.give_back(&path) {
-                        Ok(()) => changed("it was written again"),
-                        Err(error) => Ok(Err(Outcome::Displaced(error))),
-                    };
-                }
-            }
-            Err(rustix::io::Errno::NOENT) => return Ok(Err(Outcome::Left("the program removed it".to_owned()))),
-            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::OPNOTSUPP) => {
-                rustix::fs::rename(packed.path(), &path).map_err(write_error)?;
-            }
-            Err(error) => return Err(write_error(error)),
-        }
-        for directory in [path.parent(), packed.path().parent()].into_iter().flatten() {
-            // Some file systems cannot sync directories; the exchange itself has succeeded.
-            let _ = File::open(directory).and_then(|directory| directory.sync_all());
-        }
-        Ok(Ok(path))
-    }
-
-    /// Shuts the gate until the result is dropped; `None` if programs hold it open for long.
-    fn shut_gate(&self) -> Result<Option<File>> {
-        let gate = File::open(&self.gate).map_err(|error| Error::read(&self.gate, &error))?;
-        let begin = Instant::now();
-        while gate.try_lock().is_err() {
-            if begin.elapsed() > PATIENCE {
-                return Ok(None);
-            }
-            std::thread::sleep(Duration::from_micros(200));
-        }
-        Ok(Some(gate))
-    }
-}
-
-/// True if the file is as long and as old as it was, with the same owner, permissions and number of names, and nobody
-/// has it open for writing.
-fn is_unchanged(file: &File, before: &Metadata) -> bool {
-    let look = |found: &Metadata| {
-        let time = (found.mtime(), found.mtime_nsec());
-        (found.len(), time, found.nlink(), found.mode(), found.uid(), found.gid())
-    };
-    file.metadata().is_ok_and(|now| look(&now) == look(before)) && writer(Identity::of(before)).is_none()
-}
-
-/// Permissions, owner, times and extended attributes of the original, as far as this user may set them.
-fn copy_properties(original: &File, before: &Metadata, packed: &Path) -> std::io::Result<()> {
-    let target = File::options().write(true).open(packed)?;
-    take_access(&target, before)?;
-    copy_attributes(original, &target);
-    target.set_times(std::fs::FileTimes::new().set_accessed(before.accessed()?).set_modified(before.modified()?))
-}
-
-fn copy_attributes(original: &File, target: &File) {
-    let mut names = vec![0u8; 1 << 16];
-    let Ok(len) = rustix::fs::flistxattr(original, &mut names) else { return };
-    let mut value = vec![0u8; 1 << 16];
-    for name in names.get(..len).unwrap_or_default().split(|&byte| byte == 0).filter(|name| !name.is_empty()) {
-        // Attributes of the system (labels, capabilities) are not ours to set.
-        if let Ok(len) = rustix::fs::fgetxattr(original, name, &mut value) {
-            let set = value.get(..len).unwrap_or_default();
-            let _ = rustix::fs::fsetxattr(target, name, set, rustix::fs::XattrFlags::empty());
-        }
+        Ok(match exchange((original, before), packed, &path)? {
+            Exchanged::Yes => Ok(path),
+            Exchanged::Changed => Err(Outcome::Changed("it was written again".to_owned())),
+            Exchanged::Removed => Err(Outcome::Left("the program removed it".to_owned())),
+            Exchanged::Displaced(error) => Err(Outcome::Displaced(error)),
+        })
     }
 }

@@ -13,6 +13,7 @@ use knarr_flow::network::url_of;
 use super::deliver::{Delivery, holds_nothing, is_store, made_instead};
 use super::outcome::{Done, Files, Outcome};
 use super::outputs::Outputs;
+use super::packed::PackedFiles;
 use super::prepare::rules_of;
 use super::rules;
 use super::scratch::Scratch;
@@ -94,6 +95,8 @@ pub fn recover(
                     cancel: Arc::new(AtomicBool::new(false)),
                     command: command.to_owned(),
                     when: when.to_owned(),
+                    // No program runs.
+                    packed: Arc::new(PackedFiles::new(None)),
                     progress: Box::new(Silent),
                 };
                 job.run()

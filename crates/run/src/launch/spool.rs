@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, Result};
-use knarr_capture::{ACCOUNT, ALIVE, HandedOver, SpoolPlace, free_of};
+use knarr_capture::{ACCOUNT, ALIVE, HandedOver, SpoolPlace, free_of, marks_of};
 use knarr_flow::output::{remove_abandoned, temporary_name};
 use knarr_handover::available_memory;
 use knarr_link::Secret;
@@ -88,6 +88,7 @@ impl Spool {
 /// Makes what a spool has in it. Returns its lock.
 fn fill(directory: &Path) -> std::io::Result<File> {
     fs::create_dir(free_of(directory))?;
+    fs::create_dir(marks_of(directory))?;
     let alive = File::create(directory.join(ALIVE))?;
     while let Err(error) = alive.lock() {
         if error.kind() != ErrorKind::Interrupted {

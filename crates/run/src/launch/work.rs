@@ -1,6 +1,7 @@
 //! The main loop of a run: hears what the program does, has closed files packed one after the other, and ends when the
 //! program has ended and its files are done.
 
+mod asked;
 mod draining;
 mod named;
 mod pending;
@@ -15,15 +16,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::{Event, HandedOver, Message, Prescription, Shown, Writers};
+use knarr_capture::{Event, HandedOver, Message, Prescription, Writers};
 use knarr_choose::plan::Plan;
-use knarr_flow::engine::Silent;
 use knarr_flow::pipeline::for_later;
 use knarr_link::Peer;
 
 use super::ahead::AheadWork;
 use super::checkpoint::{self, Watches};
-use super::deliver::{Delivery, Show, holds_nothing, made_instead};
+use super::deliver::{Delivery, holds_nothing, made_instead};
 use super::drain::Drained;
 use super::ledger::{Due, Ledger};
 use super::names::Beat;
@@ -32,6 +32,7 @@ use super::nodes::{Fate, tell_end};
 use super::outcome::{Files, Outcome};
 use super::outputs::Outputs;
 use super::pack::Job;
+use super::packed::PackedFiles;
 use super::prepare::Begun;
 use super::program::{self, GRACE};
 use super::spool::Spool;
@@ -86,8 +87,11 @@ pub(super) struct Work<'a> {
     written: BTreeMap<usize, u64>,
     /// Files whose packing was tried, and the process that did it died.
     died: BTreeMap<PathBuf, Error>,
-    /// Directories of files that wait to be shown to PnetCDF.
-    shown: VecDeque<PathBuf>,
+    /// Directories in which the program asks for something.
+    asked: VecDeque<PathBuf>,
+    /// Files that it may want back as it has made them, and those that it has got so.
+    packed: Arc<PackedFiles>,
+    given_back: BTreeSet<PathBuf>,
     /// Directories of files that were handed over and wait for their delivery.
     handed_over: VecDeque<PathBuf>,
     /// All directories of the spool that were heard of.
@@ -146,7 +150,9 @@ impl<'a> Work<'a> {
             server_is_down: None,
             written: BTreeMap::new(),
             died: BTreeMap::new(),
-            shown: VecDeque::new(),
+            asked: VecDeque::new(),
+            packed: Arc::new(PackedFiles::new(begun.spool.as_ref().map(Spool::path))),
+            given_back: BTreeSet::new(),
             handed_over: VecDeque::new(),
             known: BTreeSet::new(),
             lent: BTreeSet::new(),
@@ -205,7 +211,11 @@ impl<'a> Work<'a> {
                 }
                 Ok(News::Done(path, outcome)) => self.done(path, outcome),
                 Ok(News::Ahead(directory, plan)) => self.ahead.done(&directory, plan),
-                Ok(News::Shown) => self.under_way = None,
+                Ok(News::Answered) => self.under_way = None,
+                Ok(News::GivenBack(path)) => {
+                    self.given_back.insert(path.clone());
+                    self.ledger.given_back(path);
+                }
                 Ok(News::Drained(from, to)) => self.drained(&from, to),
                 Ok(News::DrainEnded) => self.draining -= 1,
                 Ok(News::Told) => self.awaited -= 1,
@@ -283,7 +293,7 @@ impl<'a> Work<'a> {
         match &message.event {
             Event::HandedOver { directory } => self.closed(directory.clone()),
             Event::SetAside { directory } => self.set_aside(directory.clone()),
-            Event::Shown { directory } => self.asked_for(directory.clone()),
+            Event::Asked { directory } => self.asked_for(directory.clone()),
             Event::NotHandedOver { path, why } => drop(self.by_itself.insert(path.clone(), why.clone())),
             Event::Note { path, text } => self.begun.notices.warn(&format!("{}: {text}", path.display())),
             Event::Passed { path, why } | Event::Apart { path, why } => {
@@ -298,6 +308,8 @@ impl<'a> Work<'a> {
             Event::Opened { path, writers: Writers::Apart(others), .. } => {
                 self.beside.entry(path.clone()).or_default().extend(others.iter().cloned());
             }
+            // What was packed is no more.
+            Event::Opened { path, created: true, .. } => self.packed.forget_at(path),
             Event::Waits(waits) => self.waiting.hear(message.process, *waits),
             event => self.transfers.hear(event),
         }
@@ -347,9 +359,9 @@ impl<'a> Work<'a> {
             return;
         }
         let ended = self.ended.is_some();
-        if let Some(directory) = self.shown.pop_front() {
+        if let Some(directory) = self.asked.pop_front() {
             self.ahead.stop();
-            return self.show(directory);
+            return self.answer(directory);
         }
         if let Some(directory) = self.handed_over.pop_front() {
             self.ahead.stop();
@@ -384,6 +396,7 @@ impl<'a> Work<'a> {
             gate: self.begun.stage.gate(),
             scratch: self.begun.scratch.path().to_owned(),
             others: self.begun.nodes.others(self.beside.get(&path).cloned().unwrap_or_default()),
+            packed: Arc::clone(&self.packed),
         };
         let send = self.send.clone();
         let started = spawn("packer", move || {
@@ -397,42 +410,6 @@ impl<'a> Work<'a> {
                     Some(UnderWay { path, directory: None, cancel, after_end: ended, is_awaited: false, since });
             }
             Err(error) => self.done(path, Outcome::Failed(error)),
-        }
-    }
-
-    /// Begins to show a file. The program waits for it.
-    fn show(&mut self, directory: PathBuf) {
-        let cancel = Arc::new(AtomicBool::new(false));
-        let (worker, stop, send) = (Arc::clone(&self.worker), Arc::clone(&cancel), self.send.clone());
-        let (effort, place) = (Effort { jobs: self.begun.engine.jobs, background: false }, directory.clone());
-        let disk = self.begun.scratch.path().to_owned();
-        let started = spawn("shower", move || {
-            let task = Show::new(place.clone(), disk);
-            let mut worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
-            let shown = worker.ask(&task, effort, &stop, &Silent).map_err(Error::from);
-            // If that cannot be written the program finds the directory gone.
-            if Shown::answer(&place, &shown).is_err() {
-                HandedOver::discard(&place);
-            }
-            let _ = send.send(News::Shown);
-        });
-        match started {
-            Ok(()) => {
-                let since = Instant::now();
-                self.under_way = Some(UnderWay {
-                    path: directory,
-                    directory: None,
-                    cancel,
-                    after_end: false,
-                    is_awaited: true,
-                    since,
-                });
-            }
-            Err(error) => {
-                if Shown::answer(&directory, &Err(error)).is_err() {
-                    HandedOver::discard(&directory);
-                }
-            }
         }
     }
 
@@ -476,6 +453,7 @@ impl<'a> Work<'a> {
             cancel: Arc::clone(&cancel),
             command: self.begun.command.clone(),
             when: self.begun.when.clone(),
+            packed: Arc::clone(&self.packed),
             progress: Box::new(Beat(Arc::clone(&names))),
         };
         let (send, made) = (self.send.clone(), place.clone());
@@ -540,7 +518,7 @@ impl<'a> Work<'a> {
         if let Some(generation) = self.versions.remove(&path).filter(|_| matches!(outcome, Outcome::Packed(_))) {
             self.supersede(&path, generation);
         }
-        let note = match (&outcome, self.died.remove(&path)) {
+        let mut note = match (&outcome, self.died.remove(&path)) {
             (Outcome::Packed(_), Some(earlier)) => format!("at the second attempt: {}", earlier.message()),
             (Outcome::Written(..), _) => self.ledger.datasets(&name),
             (Outcome::Packed(made), None) => match self.blocked.get(&path) {
@@ -553,6 +531,11 @@ impl<'a> Work<'a> {
             },
             _ => String::new(),
         };
+        if matches!(outcome, Outcome::Packed(_)) && directory.is_none() && self.given_back.contains(&path) {
+            let words = "its ranks opened it again to write: packed again after the program had ended";
+            note.push_str(if note.is_empty() { "" } else { "; " });
+            note.push_str(words);
+        }
         let undelivered = match &outcome {
             Outcome::Undelivered(error, directory) => Some((error.clone(), directory.clone())),
             _ => None,

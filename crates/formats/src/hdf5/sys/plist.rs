@@ -236,6 +236,21 @@ impl Plist {
         call("set the chunk shape", || unsafe { H5Pset_chunk(self.0.raw(), rank, chunk.as_ptr()) }).map(|_| ())
     }
 
+    /// Values in one run, without filters.
+    pub(crate) fn set_contiguous(&self) -> Result<()> {
+        locked(|| {
+            self.set_filters(&[])?;
+            // SAFETY: the list is open.
+            call("set a layout", || unsafe { H5Pset_layout(self.0.raw(), H5D_layout_t::H5D_CONTIGUOUS) })?;
+            if self.allocates_early()? {
+                return Ok(());
+            }
+            // SAFETY: as above.
+            call("set properties", || unsafe { H5Pset_alloc_time(self.0.raw(), H5D_alloc_time_t::H5D_ALLOC_TIME_LATE) })
+                .map(|_| ())
+        })
+    }
+
     /// Space is taken when chunks are written.
     pub(crate) fn allocate_incrementally(&self) -> Result<()> {
         // SAFETY: the list is open.

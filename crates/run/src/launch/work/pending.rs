@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use knarr_array::error::{Error, ErrorKind};
-use knarr_capture::{HandedOver, Shown};
+use knarr_capture::{HandedOver, Request};
 
 use super::Work;
 use crate::launch::outcome::Outcome;
@@ -24,7 +24,7 @@ impl Work<'_> {
                 self.closed(directory);
             } else if HandedOver::is_set_aside(&directory) {
                 self.set_aside(directory);
-            } else if Shown::is_asked_for(&directory) {
+            } else if Request::is_asked(&directory) {
                 self.asked_for(directory);
             }
         }
@@ -50,11 +50,11 @@ impl Work<'_> {
         self.files.add(kept.target, Outcome::Undelivered(error, directory), String::new());
     }
 
-    /// The program waits for a file to be shown to it.
+    /// The program waits for an answer.
     pub(super) fn asked_for(&mut self, directory: PathBuf) {
         if self.known.insert(directory.clone()) {
             self.lent.insert(directory.clone());
-            self.shown.push_back(directory);
+            self.asked.push_back(directory);
         }
     }
 }
