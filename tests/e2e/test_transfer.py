@@ -108,10 +108,10 @@ def made_components(knarr, tmp_path: Path, nodes: str = "one node", kind: type =
     made = kind(knarr.program, knarr.environment, tmp_path)
     made.are_apart = nodes == "two nodes"
     yield made
-    left = made.spools()
+    left = {spool: sorted(str(path) for path in spool.rglob("*")) for spool in made.spools()}
     for spool in left:
         shutil.rmtree(spool)
-    assert not left, "shared memory stays behind"
+    assert not left, f"shared memory stays behind: {left}"
     assert not (tmp_path / ".knarr-transfer").exists(), "the directory in which components meet stays behind"
     assert not list(tmp_path.glob("*/knarr-run-*")), "the directory of a run stays behind"
 
@@ -252,7 +252,7 @@ def test_sessions_that_nobody_reads_wait_for_nobody(components, coupled):
         time.sleep(0.02)
     time.sleep(0.5)
     (spool,) = components.spools()
-    left = [path for path in spool.iterdir() if path.is_dir() and path.name != "free"]
+    left = [path for path in spool.iterdir() if path.is_dir() and path.name not in ("free", "images")]
     assert not left, left
     told = components.finish(model).file("a.nc")
     assert told["outcome"] == "transferred" and "4 more were skipped" in told["reason"], told
@@ -298,7 +298,7 @@ def test_several_readers_get_all_of_it(components, coupled):
         components.finish(process)
 
 
-@pytest.mark.parametrize("keep", ["true", '"late"'])
+@pytest.mark.parametrize("keep", ["true", "false"])
 def test_a_file_is_kept(components, coupled, keep):
     components.config = RULE + f"keep = {keep}\n"
     model, _ = both(components, command(coupled, "write", "a.nc", "2x1"), command(coupled, "read", "a.nc", "1x2"))
@@ -312,18 +312,20 @@ def test_a_file_is_kept(components, coupled, keep):
 
 
 def test_a_reader_that_does_not_come_finds_a_file(components, coupled):
-    components.config = RULE.replace("60s", "1s") + 'keep = "late"\n'
+    components.config = RULE.replace("60s", "1s")
     model = components.finish(components.start("model", *command(coupled, "write", "a.nc", "2x1")))
     assert model.file("a.nc")["outcome"] == "packed"
     assert "component 'analysis' did not come for it within 1 s; a file is made of it" in model.err
     components.finish(components.start("analysis", *command(coupled, "read", "a.nc", "1x2")))
 
 
-def test_without_a_reader_values_are_discarded(components, coupled):
-    components.config = RULE.replace("60s", "1s")
-    model = components.finish(components.start("model", *command(coupled, "write", "a.nc", "2x1", 2)))
-    assert model.file("a.nc")["outcome"] == "missed"
-    assert "session 2: component 'analysis' did not come for it within 1 s; its values are discarded" in model.err
+def test_without_a_reader_values_are_discarded_if_the_rule_says_so(components, coupled):
+    components.config = RULE.replace("60s", "1s") + 'when_late = "discard"\n'
+    model = components.finish(components.start("model", *command(coupled, "write", "a.nc", "2x1", 2)), ok=False)
+    assert model.code == 4 and model.file("a.nc")["outcome"] == "discarded"
+    for session in (1, 2):
+        said = f"session {session}: component 'analysis' did not come for it within 1 s; its values are discarded"
+        assert said in model.err, model.err
     assert not (components.folder / "a.nc").exists()
 
 
@@ -340,6 +342,7 @@ def fails(components: Components, writer: list, reader: list, limit_s: float) ->
 
 @pytest.mark.parametrize("what", ["kill", "exit"])
 def test_a_writer_that_does_not_close_the_file_is_noticed(components, coupled, what):
+    components.config = RULE + 'publish = "sync"\n'
     model, analysis, _ = fails(
         components,
         command(coupled, "write", "a.nc", "2x1", 1, what),
@@ -350,7 +353,7 @@ def test_a_writer_that_does_not_close_the_file_is_noticed(components, coupled, w
     assert "of component 'model' has ended before it had closed the file" in analysis.err
     assert "variable 'field', from element [0, 0]" in analysis.err and "session 1" in analysis.err
     assert analysis.file("a.nc")["outcome"] == "missed"
-    assert model.code != 0 or what == "exit"
+    assert model.code == 4 or (what == "kill" and model.code != 0)
     assert "the program has ended before it had closed the file" in model.err
 
 
@@ -371,16 +374,28 @@ def test_a_component_that_ends_without_the_file_is_noticed(components, coupled):
     assert "component 'model' has ended, and there is no session of the file that was not read" in analysis.err
 
 
-def test_waiting_ends(components, coupled):
+def test_waiting_for_a_component_that_is_not_started_ends(components, coupled):
     components.config = RULE.replace("60s", "1s")
     analysis = components.start("analysis", *command(coupled, "read", "a.nc", "1x2", 1, "absent"))
     ran = components.finish(analysis)
-    assert "component 'model' was not started" in ran.err and "for 1 s (timeout)" in ran.err
+    assert "component 'model' was not started within 1 s (timeout)" in ran.err, ran.err
+
+
+def test_a_get_waits_as_long_as_the_writer_lives(components, coupled):
+    """And the launcher says what for."""
+    components.config = RULE.replace("60s", "1s") + 'publish = "sync"\n'
     model = components.start("model", *command(coupled, "write", "a.nc", "2x1", 1, "hang"))
     analysis = components.start("analysis", *command(coupled, "read", "a.nc", "1x2", 1, "fails"))
-    ran = components.finish(analysis)
-    assert "runs and has not closed the file for 1 s (timeout)" in ran.err and "variable 'field'" in ran.err
+    end = time.monotonic() + 20
+    while not (components.folder / "opened").exists():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    time.sleep(2.5)
+    assert analysis.poll() is None
     model.send_signal(signal.SIGTERM)
+    ran = components.finish(analysis)
+    assert "waited 1 s: component 'model' runs and has not closed the file: variable 'field'" in ran.err, ran.err
+    assert "of component 'model' has ended before it had closed the file" in ran.err, ran.err
     components.finish(model, ok=False)
 
 
@@ -405,7 +420,8 @@ def test_a_reader_that_dies_is_noticed(components, coupled):
         20,
     )
     assert model.code == 0 and analysis.code != 0
-    assert "component 'analysis' has ended without it; its values are discarded" in model.err
+    assert "component 'analysis' has ended without it; a file is made of it" in model.err
+    assert model.file("a.nc")["outcome"] == "packed"
 
 
 def test_a_reader_may_leave_the_file_unread(components, coupled):
@@ -435,7 +451,7 @@ def test_two_runs_of_one_name_are_refused(components, coupled):
         ("model", RULE.replace('from = "model"', ""), "needs the component that writes"),
         ("model", RULE.replace('["analysis"]', '["model"]'), "is there twice"),
         ("model", RULE.replace('["analysis"]', '["a/b"]'), "no name of a component"),
-        ("model", RULE + 'goal = "ratio"\n', "no file is kept"),
+        ("model", RULE + 'goal = "ratio"\nwhen_late = "discard"\n', "no file is kept"),
         ("model", RULE + "keep = 3\n", "for route"),
         ("model", RULE + 'keep = "never"\n', "line 8"),
         ("model", RULE + "every = 0\n", "line 8"),
@@ -458,7 +474,7 @@ def test_the_first_rule_that_matches_counts(components, coupled):
 def test_a_reader_without_its_launcher_is_given_no_later_session(components, coupled):
     """What it was to read is discarded when the launcher is gone, and the program asks for it two seconds later."""
     # The model, which may not have seen it, waits for it so long.
-    components.config = RULE.replace("60s", "20s")
+    components.config = RULE.replace("60s", "20s") + 'when_late = "discard"\n'
     reader = components.start("analysis", *command(coupled, "read", "a.nc", "1x2", 2, "late"))
     time.sleep(0.7)
     model = components.start("model", *command(coupled, "write", "a.nc", "2x1", 2))
@@ -466,7 +482,7 @@ def test_a_reader_without_its_launcher_is_given_no_later_session(components, cou
     _, err = reader.communicate(timeout=TIME_LIMIT_S)
     wait_for_the_end_of(coupled)
     assert "Specified netCDF file does not exist" in err and "another session" not in err, err
-    components.finish(model)
+    assert components.finish(model, ok=False).code == 4
     components.finish(components.start("analysis", "true"))
     for rest in components.top.glob("*/knarr-run-*"):
         shutil.rmtree(rest)
@@ -474,9 +490,10 @@ def test_a_reader_without_its_launcher_is_given_no_later_session(components, cou
 
 def test_what_a_killed_launcher_leaves_goes_with_the_next_run(components, coupled):
     """Its program goes on."""
+    components.config = RULE + 'when_late = "discard"\n'
     model = components.start("model", *command(coupled, "write", "a.nc", "2x1"))
     end = time.monotonic() + 20
-    while not list((components.top / ".knarr-transfer" / "model").glob("files/**/1")):
+    while not any(list(spool.glob("*/handed-over.json")) for spool in components.spools()):
         assert time.monotonic() < end
         time.sleep(0.02)
     os.kill(model.pid, signal.SIGKILL)

@@ -27,6 +27,7 @@ __all__ = ["apart", "networks", "spread"]
 
 ANY = RULE.replace('"*.nc"', '"*"')
 BOUND = ANY + 'in_flight = "bound"\n'
+DISCARD = 'when_late = "discard"\n'
 SHAPE = (32, 512, 512)
 FIELD = smooth_field(SHAPE, seed=3)
 REL = 1e-3
@@ -344,11 +345,11 @@ def test_each_on_several_nodes(spread, networks, bounded):
     [
         (BOUND, 'in_flight = "bound" without a bound'),
         (BOUND + "variables.T.quality = 'lossless'\n", 'in_flight = "bound" without a bound'),
-        (BOUND + T_WITHIN + 'goal = "ratio"\n', "no file is kept of the transfer"),
-        (BOUND + T_WITHIN + 'variables.T.chain = "deflate:1"\n', "no file is kept of the transfer"),
+        (BOUND + T_WITHIN + DISCARD + 'goal = "ratio"\n', "no file is kept of the transfer"),
+        (BOUND + DISCARD + T_WITHIN + 'variables.T.chain = "deflate:1"\n', "no file is kept of the transfer"),
         (BOUND + "variables.T.max_rel_error = 2\n", "max_rel_error is 2.0"),
         (BOUND + "variables.T.max_rel = 2\n", "unknown field `max_rel`"),
-        (ANY + T_WITHIN, "no file is kept of the transfer"),
+        (ANY + DISCARD + T_WITHIN, "no file is kept of the transfer"),
         (ANY + 'in_flight = "lossy"\n', "unknown value `lossy`"),
         ('[[file]]\npattern = "*"\nin_flight = "bound"\n' + T_WITHIN, 'for route "transfer"'),
     ],

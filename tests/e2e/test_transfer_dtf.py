@@ -106,6 +106,18 @@ def test_with_mode_file_there_is_a_file_too(components, coupled):
             assert file["field"][3, 4] == 1034 and file["series"][1, 3, 4] == 3034
 
 
+@pytest.fixture(scope="module")
+def again(knarr, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("again"), "dtf_again", PROGRAMS / "dtf_again.c", linked(knarr))
+
+
+@pytest.mark.parametrize("how", ["once", "multiple"])
+def test_each_transfer_of_an_open_file_has_its_own_values(components, again, how):
+    """Programs meet in `dtf_transfer`: it returns when the other side has what it asked for."""
+    sides = [(name, [*MPIRUN, 2, again, "dtf.ini", name, 3, how]) for name in ("scale", "letkf")]
+    both(components, sides)
+
+
 def test_another_name_than_that_of_the_run_is_an_error(components, coupled):
     ran = components.finish(components.start("letkf", *as_component(coupled, "scale", 1)), ok=False)
     assert ran.code != 0 and "calls itself component 'scale', and the run is 'letkf': correct --as" in ran.err

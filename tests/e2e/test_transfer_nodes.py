@@ -9,19 +9,21 @@ from __future__ import annotations
 import ctypes.util
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from running import c_program
 from test_nodes import networks
-from test_transfer import RULE, STEPS, Components, command, coupled, made_components
+from test_transfer import PROGRAMS, RULE, STEPS, Components, command, coupled, made_components
 
 pytestmark = pytest.mark.node
 
@@ -48,22 +50,30 @@ def link(components: Components, request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-def address(components: Components) -> Path:
-    """Where the writer says how it is reached, when it does."""
-    model, end = components.top / ".knarr-transfer" / "model", time.monotonic() + 20
-    while not (found := [path for path in model.glob("address.*") if path.suffix != ".new"]):
+def await_that(is_so: Callable[[], object]) -> None:
+    end = time.monotonic() + 30
+    while not is_so():
         assert time.monotonic() < end
         time.sleep(0.02)
-    return found[0]
+
+
+def address(components: Components) -> Path:
+    """Where the writer says how it is reached, when it does: somebody on another node wants to know it."""
+
+    def found() -> list[Path]:
+        model = components.top / ".knarr-transfer" / "model"
+        return [path for path in model.glob("address.*") if path.suffix != ".new"]
+
+    if not found():
+        asks = components.start("analysis", "sleep", "60")
+        await_that(found)
+        asks.terminate()
+        components.finish(asks, ok=False)
+    return found()[0]
 
 
 def await_session(components: Components) -> None:
-    end = time.monotonic() + 20
-    offers = components.top / ".knarr-transfer" / "model" / "files"
-    # Links that lead into the memory of another node.
-    while not any(path.name == "1" for path in offers.rglob("*")):
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    await_that(lambda: any(list(spool.glob("*/published.nc")) for spool in components.spools()))
 
 
 @pytest.fixture
@@ -147,6 +157,18 @@ def test_a_process_that_was_forked_reads_too(components, link):
     assert list(sent) == (["tcp"] if link == "tcp" else ["tcp", link]), sent
 
 
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return c_program(tmp_path_factory.mktemp("forks"), (PROGRAMS / "forks.c").read_text())
+
+
+def test_processes_that_were_forked_get_the_answers_to_their_own_questions(components, forks, link):
+    components.config = RULE.replace("*.nc", "*.h5")
+    model = components.start("model", forks, "write", "a.h5", 0, 0)
+    components.finish(components.start("analysis", forks, "read", "a.h5", 4, 400))
+    components.finish(model)
+
+
 def test_doctor_says_what_nodes_use(knarr, link):
     found = type(knarr)(KNARR_LINK=link).json("doctor")["nodes"]
     assert (found["used"], found["refused"]) == ([] if link == "tcp" else [link], None), found
@@ -160,11 +182,11 @@ def test_a_link_that_there_is_not(components, coupled):
 
 
 def test_a_network_that_is_cut_is_noticed(apart, coupled, link, networks):
+    apart.config = RULE.replace("60s", "6s") + 'publish = "sync"\n'
     model = apart.start("model", *command(coupled, "write", "a.nc", "2x1", 1, "hang"))
     analysis = apart.start("analysis", *command(coupled, "read", "a.nc", "1x2", 1, "fails"))
-    address(apart)
-    await_session(apart)
-    time.sleep(2)
+    await_that((apart.folder / "opened").exists)
+    time.sleep(0.5)
     begin = time.monotonic()
     subprocess.run(["ip", "link", "set", networks["b"], "down"], check=True)
     ran = apart.finish(analysis)
@@ -177,6 +199,7 @@ def test_a_network_that_is_cut_is_noticed(apart, coupled, link, networks):
 @pytest.fixture
 def model(components: Components, coupled: Path) -> Iterator[subprocess.Popen[str]]:
     """Its launcher, with a session that stays open."""
+    components.config = RULE.replace("60s", "6s") + 'publish = "sync"\n'
     model = components.start("model", *command(coupled, "write", "a.nc", "2x1", 1, "hang"))
     await_session(components)
     yield model
@@ -192,10 +215,8 @@ def test_only_this_user_may_read_the_secret(components, model):
 
 def test_a_launcher_that_is_stopped_is_named(components, coupled, link, model):
     analysis = components.start("analysis", *command(coupled, "read", "a.nc", "1x2", 1, "fails"))
-    end = time.monotonic() + 20
-    while not list(Path("/dev/shm").glob(f"knarr-spool-{model.pid}-*/*/reading.analysis")):
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    await_that((components.folder / "opened").exists)
+    time.sleep(0.5)
     begin = time.monotonic()
     os.kill(model.pid, signal.SIGSTOP)
     ran = components.finish(analysis)
@@ -209,79 +230,80 @@ def test_a_launcher_that_is_stopped_before_is_named(components, coupled, model):
     begin = time.monotonic()
     ran = components.finish(components.start("analysis", *command(coupled, "read", "a.nc", "1x2", 1, "absent")))
     assert time.monotonic() - begin < SOON_S
-    assert "component 'model' is not reached" in ran.err and "has not answered for 5 s" in ran.err, ran.err
+    said = "component 'model' has not been reached for 6 s (timeout): node 'node-model' has not said how it is reached"
+    assert said in ran.err, ran.err
 
 
 @pytest.mark.parametrize("when", ["before", "closed", "open"])
 def test_a_launcher_of_the_reader_that_is_stopped_is_named(components, coupled, when):
     """Its program lives: it waits for a session, does something else while there is one, or has it open."""
-    reads = command(coupled, "read", "a.nc", "1x2", 1, "absent")
-    writes = command(coupled, "write", "a.nc", "2x1", 1)
-    # Which is how long the reader waits at the end for a writer that has gone.
-    components.config = RULE.replace("60s", "20s")
-    if when == "open":
-        components.config = components.config.replace("*.nc", "*.h5")
-        writes, reads = [sys.executable, "-c", WRITES], [sys.executable, "-c", HOLDS]
+    reads = command(coupled, "read", "a.nc", "1x2", 1, "holds" if when == "open" else "absent")
+    components.config = RULE.replace("60s", "3s") + 'when_late = "discard"\n'
+    # Without its launcher the other one waits for it so long as for any component.
     if when == "before":
         analysis = components.start("analysis", *reads)
-        time.sleep(1)
+        await_that((components.top / ".knarr-transfer" / "analysis").exists)
+        time.sleep(0.5)
+        os.kill(analysis.pid, signal.SIGSTOP)
+        model = components.start("model", *command(coupled, "write", "a.nc", "2x1", 1))
     else:
-        first = [] if when == "open" else ["sh", "-c", 'sleep 15; exec "$@"', "sh"]
+        first = [] if when == "open" else ["sh", "-c", 'while [ ! -e go ]; do sleep 0.1; done; exec "$@"', "sh"]
         analysis = components.start("analysis", *first, *reads)
-        model = components.start("model", *writes)
+        model = components.start("model", *command(coupled, "write", "a.nc", "2x1", 1))
         await_session(components)
-        # It is heard, and has the session open.
-        time.sleep(2)
+        if when == "open":
+            await_that((components.folder / "opened").exists)
+        # It is heard.
+        time.sleep(1)
+        os.kill(analysis.pid, signal.SIGSTOP)
     begin = time.monotonic()
-    os.kill(analysis.pid, signal.SIGSTOP)
-    if when == "before":
-        model = components.start("model", *writes)
-    wrote = components.finish(model)
-    assert time.monotonic() - begin < 15
-    said = "component 'analysis' has not taken it, and its node 'node-analysis' is gone: it has not asked for 10 s"
-    assert f"{said}; its values are discarded" in wrote.err, wrote.err
+    wrote = components.finish(model, ok=False)
+    assert time.monotonic() - begin < 10 and wrote.code == 4
+    said = r"component 'analysis' has not taken it, and its node 'node-analysis' has asked for nothing for [56] s"
+    assert re.search(f"{said}; its values are discarded", wrote.err), wrote.err
     os.kill(analysis.pid, signal.SIGCONT)
-    components.finish(analysis)
-
-
-HOLDS = """
-import h5py, time
-with h5py.File("a.h5") as file:
-    time.sleep(15)
-"""
+    (components.folder / "go").touch()
+    components.finish(analysis, ok=when != "open")
 
 
 def test_a_writer_that_was_stopped_itself_does_not_take_its_reader_for_gone(components, coupled):
-    analysis = components.start(
-        "analysis", "sh", "-c", 'sleep 14; exec "$@"', "sh", *command(coupled, "read", "a.nc", "1x2", 1, "")
-    )
+    components.config = RULE.replace("60s", "2s") + 'when_late = "discard"\n'
+    analysis = components.start("analysis", *command(coupled, "read", "a.nc", "1x2", 1, "holds"))
     model = components.start("model", *command(coupled, "write", "a.nc", "2x1", 1))
-    await_session(components)
-    time.sleep(1)
+    await_that((components.folder / "opened").exists)
+    time.sleep(0.5)
     os.kill(model.pid, signal.SIGSTOP)
-    time.sleep(11)
+    time.sleep(3)
     os.kill(model.pid, signal.SIGCONT)
-    components.finish(model)
+    time.sleep(1)
+    (components.folder / "go").touch()
     components.finish(analysis)
+    assert components.finish(model).file("a.nc")["outcome"] == "transferred"
 
 
 def test_a_stranger_does_not_get_in(components, coupled, model):
     """Another secret, one that others may read, and somebody who answers nonsense."""
     path = address(components)
-    right = path.read_text()
-    reads = command(coupled, "read", "a.nc", "1x2", 1, "absent")
+    right = json.loads(path.read_text())
+    reads, absent = (command(coupled, "read", "a.nc", "1x2", 1, what) for what in ("unread", "absent"))
 
-    wrong = json.loads(right)
-    wrong["peer"]["secret"] = [7] * 32
-    path.write_text(json.dumps(wrong))
-    ran = components.finish(components.start("analysis", *reads))
-    assert "component 'model'" in ran.err and "does not know the secret" in ran.err, ran.err
+    def read_with(found: object, mode: int = 0o600, wakes: bool = False) -> str:
+        """What a reader says that finds this address. The model is stopped: it would say the right one."""
+        os.kill(model.pid, signal.SIGSTOP)
+        path.write_text(json.dumps(found))
+        path.chmod(mode)
+        analysis = components.start("analysis", *(reads if wakes else absent))
+        if wakes:
+            time.sleep(1)
+            os.kill(model.pid, signal.SIGCONT)
+        err = components.finish(analysis).err
+        os.kill(model.pid, signal.SIGCONT)
+        assert wakes or "component 'model' has not been reached for 6 s (timeout)" in err, err
+        return err
 
-    path.write_text(right)
-    path.chmod(0o644)
-    ran = components.finish(components.start("analysis", *reads))
-    assert "others than this user can read the secret" in ran.err, ran.err
-    path.chmod(0o600)
+    peer = right["peer"]
+    err = read_with(right, mode=0o644)
+    assert "others than this user can read the secret" in err, err
 
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -295,13 +317,11 @@ def test_a_stranger_does_not_get_in(components, coupled, model):
                     return
 
         threading.Thread(target=answer, daemon=True).start()
-        wrong = json.loads(right)
-        wrong["peer"]["places"] = [f"127.0.0.1:{server.getsockname()[1]}"]
-        path.write_text(json.dumps(wrong))
-        ran = components.finish(components.start("analysis", *reads))
-        assert "somebody else answers there" in ran.err, ran.err
-    path.write_text(right)
-    components.finish(components.start("analysis", *command(coupled, "read", "a.nc", "1x2", 1, "unread")), ok=False)
+        err = read_with({**right, "peer": {**peer, "places": [f"127.0.0.1:{server.getsockname()[1]}"]}})
+        assert "somebody else answers there" in err, err
+    # It gets in when it has the right one.
+    err = read_with({**right, "peer": {**peer, "secret": [7] * 32}}, wakes=True)
+    assert "does not know the secret" in err, err
 
 
 def test_a_side_that_is_restarted_goes_on(components, coupled):

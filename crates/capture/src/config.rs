@@ -15,7 +15,7 @@ pub use compress::{CompressRule, Output, VariableRule, Wait, When};
 pub use restart::{NamePattern, Ranks, RestartFiles, Time};
 pub use route::{Route, Traits};
 pub use rule::FileRule;
-pub use transfer::{InFlight, Keep, Publish, TransferRule};
+pub use transfer::{InFlight, Publish, TransferRule, WhenLate};
 
 use std::path::{Path, PathBuf};
 
@@ -280,7 +280,7 @@ similar = ["Grid[0-9]+/(.*)"]
     #[test]
     fn a_transfer_has_two_sides_and_may_keep_a_file() {
         let rule = |more: &str| Config::parse(&format!("{TRANSFER}from = \"a\"\nto = [\"b\"]\n{more}"));
-        for (more, keep) in [("", Keep::No), ("keep = false", Keep::No), ("keep = true", Keep::Yes)] {
+        for (more, keep) in [("", false), ("keep = false", false), ("keep = true", true)] {
             assert_eq!(rule(more).unwrap().file[0].transfer.keep(), keep);
         }
         let kept = rule("keep = true\ngoal = \"ratio\"\n[file.compress]\nvariables.T.max_abs_error = 0.1\n").unwrap();
@@ -291,15 +291,16 @@ similar = ["Grid[0-9]+/(.*)"]
             "",
             "keep = true\ngoal = \"ratio\"",
             "keep = true\noutput = \"classic\"",
-            "keep = \"late\"\nvariables.T.chain = \"lz4\"",
+            "when_late = \"discard\"",
+            "when_late = \"keep\"\nvariables.T.chain = \"lz4\"",
         ] {
             assert_eq!(meant(more).unwrap(), InFlight::Bound, "{more}");
         }
         for (more, word) in [
-            ("goal = \"ratio\"", "goals"),
-            ("output = \"zarr\"", "formats"),
-            ("variables.U.chunks = \"keep\"", "chunks"),
-            ("variables.T.chain = \"lz4\"", "chains"),
+            ("when_late = \"wait\"\ngoal = \"ratio\"", "goals"),
+            ("when_late = \"wait\"\noutput = \"zarr\"", "formats"),
+            ("when_late = \"discard\"\nvariables.U.chunks = \"keep\"", "chunks"),
+            ("when_late = \"discard\"\nvariables.T.chain = \"lz4\"", "chains"),
             ("keep = true\noutput = \"classic\"\ngoal = \"ratio\"", "classic"),
         ] {
             let error = meant(more).unwrap_err();
@@ -310,9 +311,12 @@ similar = ["Grid[0-9]+/(.*)"]
             let error = rule(more).unwrap_err();
             assert!(error.to_string().contains("without a bound") && error.advice().is_some(), "{error}");
         }
-        assert!(rule("variables.T.max_rel_error = 0.1\n").unwrap_err().to_string().contains("in_flight = \"bound\""));
+        let discards = "when_late = \"discard\"\nvariables.T.max_rel_error = 0.1\n";
+        assert!(rule(discards).unwrap_err().to_string().contains("in_flight = \"bound\""));
         for more in [
-            "goal = \"ratio\"",
+            "when_late = \"wait\"\ngoal = \"ratio\"",
+            "when_late = \"never\"",
+            "keep = \"late\"",
             "keep = true\nwait = \"close\"",
             "keep = 3",
             "keep = \"never\"",
@@ -351,7 +355,7 @@ similar = ["Grid[0-9]+/(.*)"]
         let compress = "when = \"write\"\ngoal = \"ratio\"\nportable = \"standard\"\nlow = \"v18\"\nhigh = \"v114\"\n\
                         variables.T.chain = \"zstd:9\"\n";
         let any = "[[file]]\npattern = \"*\"\n";
-        let transfer = "from = \"a\"\nto = [\"b\", \"c d\"]\nkeep = \"late\"\npublish = \"sync\"\nevery = 6\nexclude = [\"x*\"]\nreplay = true\ntimeout = \"2s\"\nrendezvous = \"r\"\n";
+        let transfer = "from = \"a\"\nto = [\"b\", \"c d\"]\nkeep = true\nwhen_late = \"wait\"\npublish = \"sync\"\nevery = 6\nexclude = [\"x*\"]\nreplay = true\ntimeout = \"2s\"\nrendezvous = \"r\"\n";
         for (rule, table, keys) in
             [(CHECKPOINT, "checkpoint", checkpoint), (any, "compress", compress), (TRANSFER, "transfer", transfer)]
         {

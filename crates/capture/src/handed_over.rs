@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::ALIVE;
-use crate::config::{FileRule, Keep, Route};
+use crate::config::{FileRule, Route, WhenLate};
 use crate::document::{get, put, put_reserved, reserve};
 use crate::message::path_bytes;
 use crate::parts::NodePart;
@@ -42,13 +42,26 @@ impl Reading {
     }
 }
 
-/// What of a file that is open readers may see already.
+/// How far a file was when what was put until then became visible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Published {
+pub struct Point {
     /// Puts of later collective calls are not to be seen.
     pub order: u64,
     /// Records along the unlimited dimension.
     pub records: u64,
+    /// Of `dtf_transfer_multiple`: those that read have this until they say that they need it no more.
+    #[serde(default)]
+    pub stays: bool,
+}
+
+/// What of a file that is open readers may see already.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Published {
+    /// The newest point.
+    pub newest: Point,
+    /// The points of all calls of `dtf_transfer`, in their order.
+    #[serde(default)]
+    pub transfers: Vec<Point>,
 }
 
 impl Published {
@@ -89,6 +102,9 @@ pub struct HandedOver {
     pub blocked_s: f64,
     /// Of a transfer: how often the program has created the file until now, this time included; else 0.
     pub session: u64,
+    /// Of a transfer: when the program has closed the file, in milliseconds since 1970.
+    #[serde(default)]
+    pub closed_ms: Option<u64>,
     /// Of a transfer: numbers of the variables that have fill values where nothing was put.
     pub filled: Vec<i32>,
     /// Files that were begun later have larger numbers. Of two of one name, that with the larger one is the newer version.
@@ -123,6 +139,8 @@ impl HandedOver {
     const OPEN: &'static str = "open.json";
     /// Its name when delivery has failed, and nobody waits for the file any more.
     const SET_ASIDE: &'static str = "set-aside.json";
+    /// Its name when a file was made of a transfer that a component was to read.
+    const MADE: &'static str = "made.json";
     /// Its name when the program does not want the file any more. Nothing is made of it.
     pub const GIVEN_UP: &'static str = "given-up.json";
     /// Names of files that make a directory one in which something is handed over.
@@ -133,6 +151,8 @@ impl HandedOver {
 
     /// Name of the header as components that read the file see it: that of the last time when definitions ended.
     pub const PUBLISHED: &'static str = "published.nc";
+    /// Its name when they are not to see it any more.
+    const TAKEN_BACK: &'static str = "taken-back.nc";
 
     /// Name of the values of a rank.
     pub fn values(rank: usize) -> String {
@@ -154,6 +174,7 @@ impl HandedOver {
             bytes: 0,
             blocked_s: 0.0,
             session: 0,
+            closed_ms: None,
             filled: Vec::new(),
             generation: 0,
             is_new: false,
@@ -233,9 +254,19 @@ impl HandedOver {
         Self::all(spool, &[Self::SET_ASIDE]).iter().map(|(directory, _)| removal::taken_by(directory).0).sum()
     }
 
-    /// True if a file may have to be made of it.
+    /// True if a file is to be made of it, whoever reads it before.
     pub fn may_be_kept(&self) -> bool {
-        self.rule.route != Route::Transfer || self.rule.transfer.keep() != Keep::No
+        self.rule.route != Route::Transfer || self.rule.transfer.keep()
+    }
+
+    /// True if a file has to be made of what lies in a directory when its run is gone: it is no transfer, or a file is to be kept
+    /// of it, or it was closed and not all have taken it.
+    pub fn is_owed(&self, directory: &Path) -> bool {
+        let rule = &self.rule.transfer;
+        let is_closed = !directory.join(Self::OPEN).exists();
+        let is_taken = || rule.to().iter().all(|reader| Self::is_noted(directory, reader, Reading::Done));
+        let may_be_late = rule.when_late() != WhenLate::Discard && rule.is_read(self.session);
+        self.may_be_kept() || is_closed && may_be_late && !is_taken()
     }
 
     /// Notes in the directory of a transfer how far a component is with reading it.
@@ -247,6 +278,64 @@ impl HandedOver {
         fs::write(&path, b"").map_err(|error| Error::write(&path, &error))
     }
 
+    /// Notes in the directory of a transfer that a component has opened it: one whose launcher has the spool with this token.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn note_begun(directory: &Path, component: &str, token: &str) -> Result<()> {
+        put(directory, &Reading::Begun.name(component), &token)
+    }
+
+    /// The token of the spool of the launcher whose program has opened the transfer in the directory last.
+    pub fn begun_by(directory: &Path, component: &str) -> Option<String> {
+        get(directory, &Reading::Begun.name(component)).ok().flatten()
+    }
+
+    /// Notes in the directory of a transfer how often a component has called `dtf_transfer`.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn note_transferred(directory: &Path, component: &str, count: u64) -> Result<()> {
+        put(directory, &format!("transferred.{component}"), &count)
+    }
+
+    /// What [`HandedOver::note_transferred`] has said last.
+    pub fn transferred(directory: &Path, component: &str) -> u64 {
+        get(directory, &format!("transferred.{component}")).ok().flatten().unwrap_or(0)
+    }
+
+    /// Notes in the directory of a transfer that a component could not read all that it asked for.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn note_failed(directory: &Path, component: &str, why: &str) -> Result<()> {
+        put(directory, &format!("failed.{component}"), &why)
+    }
+
+    /// Why a component could not read all of the transfer in the directory; `None` if it could.
+    pub fn failure(directory: &Path, component: &str) -> Option<String> {
+        get(directory, &format!("failed.{component}")).ok().flatten()
+    }
+
+    /// Notes in an empty place that a file was made of the transfer, which the components `late` have not taken: they get the
+    /// file.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn note_file<'l>(&self, directory: &Path, late: impl IntoIterator<Item = &'l str>) -> Result<()> {
+        let late: Vec<&str> = late.into_iter().collect();
+        fs::create_dir_all(directory).map_err(|error| Error::write(directory, &error))?;
+        for reader in self.rule.transfer.to().iter().filter(|reader| !late.contains(&reader.as_str())) {
+            Self::note(directory, reader, Reading::Done)?;
+        }
+        put(directory, Self::MADE, self)
+    }
+
+    /// What [`HandedOver::note_file`] has noted in a directory.
+    pub fn file_of(directory: &Path) -> Option<Self> {
+        get(directory, Self::MADE).ok().flatten()
+    }
+
     /// True if a component has come so far with the transfer in the directory.
     pub fn is_noted(directory: &Path, component: &str, reading: Reading) -> bool {
         directory.join(reading.name(component)).exists()
@@ -256,6 +345,17 @@ impl HandedOver {
     pub fn is_unread(directory: &Path, component: &str) -> bool {
         // In this order: a directory that is discarded loses its header before its notes.
         !Self::is_noted(directory, component, Reading::Done) && directory.join(Self::PUBLISHED).exists()
+    }
+
+    /// Takes the transfer in the directory back: nobody takes it for [unread](HandedOver::is_unread) any more. False if it is not
+    /// offered.
+    pub fn take_back(directory: &Path) -> bool {
+        fs::rename(directory.join(Self::PUBLISHED), directory.join(Self::TAKEN_BACK)).is_ok()
+    }
+
+    /// Undoes [`HandedOver::take_back`]. False if that cannot be.
+    pub fn offer_again(directory: &Path) -> bool {
+        fs::rename(directory.join(Self::TAKEN_BACK), directory.join(Self::PUBLISHED)).is_ok()
     }
 
     /// True if the writer has closed the file: all of its values are there.
@@ -364,10 +464,10 @@ impl HandedOver {
         directory.join(Self::SET_ASIDE).exists()
     }
 
-    /// As [`HandedOver::left`], but for transfers of which no file is kept.
+    /// As [`HandedOver::left`], but for transfers of which no file is [owed](HandedOver::is_owed).
     pub fn to_be_made(spool: &Path) -> Vec<(PathBuf, Result<Self>)> {
         let mut left = Self::left(spool);
-        left.retain(|(_, handed)| handed.as_ref().map_or(true, Self::may_be_kept));
+        left.retain(|(directory, handed)| handed.as_ref().map_or(true, |handed| handed.is_owed(directory)));
         left
     }
 

@@ -24,7 +24,7 @@ mod snapshot;
 
 pub use chunks::{met, suited};
 pub use creation::{Change, Prescription};
-pub use handed_over::{Datasets, HandedOver, Published, Reading};
+pub use handed_over::{Datasets, HandedOver, Point, Published, Reading};
 pub use message::{Event, Given, Message, Writers};
 pub use packed::{is_packed, mark_packed, marks_of, unmark_packed};
 pub use parts::NodePart;
@@ -50,5 +50,7 @@ pub const ALIVE: &str = "launcher";
 pub const NAMES: &str = "names";
 /// The file in the spool by which all processes of the node count the memory that values take.
 pub const ACCOUNT: &str = "account";
+/// The file in the spool that says that the program has ended.
+pub const ENDED: &str = "ended";
 /// The file whose lock keeps opening and publishing apart.
 pub const GATE: &str = "gate";

@@ -131,6 +131,8 @@ pub enum Event {
         from: String,
         /// Number of the session.
         session: u64,
+        /// When its writer had closed it, as the reader has opened it; in milliseconds since 1970.
+        closed_ms: Option<u64>,
     },
     /// Values of a variable with a bound have come from another component on another node.
     Flown {
@@ -157,6 +159,16 @@ pub enum Event {
         path: PathBuf,
         /// What was waited for, and why it did not come.
         why: String,
+    },
+    /// The program has waited long for something of a file from another component, and goes on to wait.
+    Awaits {
+        /// The file.
+        #[serde(with = "path_bytes")]
+        path: PathBuf,
+        /// What for.
+        what: String,
+        /// How long.
+        seconds: u64,
     },
     /// The process waits for what the launcher does, and says so every second; or it waits no longer.
     Waits(bool),
@@ -246,8 +258,9 @@ mod tests {
             Event::Passed { path: path.clone(), why: "a reason".to_owned() },
             Event::Apart { path: path.clone(), why: "a reason".to_owned() },
             Event::NotHandedOver { path: path.clone(), why: "a reason".to_owned() },
-            Event::Received { path: path.clone(), from: "a".to_owned(), session: 3 },
+            Event::Received { path: path.clone(), from: "a".to_owned(), session: 3, closed_ms: Some(7) },
             Event::Missed { path: path.clone(), why: "a reason".to_owned() },
+            Event::Awaits { path: path.clone(), what: "a session".to_owned(), seconds: 180 },
             Event::Flown {
                 path: path.clone(),
                 variable: "T".to_owned(),

@@ -91,7 +91,7 @@ mod tests {
     struct Aggregator(PathBuf);
 
     impl Answers for Aggregator {
-        fn answer(&self, question: &[u8], _: &mut dyn FnMut() -> Result<()>) -> Result<Vec<u8>> {
+        fn answer(&self, question: &[u8]) -> Result<Vec<u8>> {
             let question = Question::from_bytes(question)?;
             let rank = match &question {
                 Question::Log { rank, .. } | Question::Values { rank, .. } => *rank,
@@ -204,7 +204,7 @@ mod tests {
         /// Answers everything with the same bytes.
         struct Same(Vec<u8>);
         impl Answers for Same {
-            fn answer(&self, _: &[u8], _: &mut dyn FnMut() -> Result<()>) -> Result<Vec<u8>> {
+            fn answer(&self, _: &[u8]) -> Result<Vec<u8>> {
                 Ok(self.0.clone())
             }
         }

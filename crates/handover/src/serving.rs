@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use knarr_array::error::Result;
-use knarr_link::{Answers, Peer, Server, link_to};
+use knarr_link::{Answers, Peer, Reach, Server, link_to};
 use serde::{Deserialize, Serialize};
 
 use crate::answering::answer;
@@ -57,7 +57,7 @@ struct Spooled {
 }
 
 impl Answers for Spooled {
-    fn answer(&self, question: &[u8], _: &mut dyn FnMut() -> Result<()>) -> Result<Vec<u8>> {
+    fn answer(&self, question: &[u8]) -> Result<Vec<u8>> {
         answer(&Question::from_bytes(question)?, &self.values, &self.log).map(|(bytes, _)| bytes)
     }
 }
@@ -70,11 +70,12 @@ impl Serving {
     pub fn start(spool: &PutSpool) -> Result<Self> {
         let (values, log) = spool.paths();
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        Server::start(&host, Arc::new(Spooled { values, log })).map(Self)
+        // The other ranks may be anywhere.
+        Server::start(&host, Arc::new(Spooled { values, log }), &Reach::Everywhere).map(Self)
     }
 
     /// Where others find the values.
     pub fn place(&self) -> Place {
-        Place::There(self.0.peer().clone())
+        Place::There(self.0.peer())
     }
 }

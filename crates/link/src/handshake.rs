@@ -11,7 +11,7 @@ use std::io::{self, Read, Write};
 use crate::peer::Secret;
 
 /// First bytes of a link; the last one is the version.
-const MAGIC: [u8; 8] = *b"KNARRLK\x04";
+const MAGIC: [u8; 8] = *b"KNARRLK\x05";
 const NUMBER: usize = 32;
 type Number = [u8; NUMBER];
 

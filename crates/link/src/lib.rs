@@ -7,7 +7,8 @@
 //! Every connection begins with TCP, and goes on over a [`Carrier`] where both nodes use one.
 //!
 //! Reading order: [`Link`] and [`Answers`], [`Peer`], [`Server`] and [`TcpLink`], [`link_to`]; below them `connection` (how one
-//! begins), `frame` (bytes of a message), `handshake` (who is there) and `places` (where this node is reached).
+//! begins), `message` (questions and answers), `frame` (bytes of a message), `handshake` (who is there) and `places` (where this
+//! node listens and is reached).
 #![forbid(unsafe_code)]
 
 mod carrier;
@@ -15,6 +16,7 @@ mod connection;
 mod frame;
 mod handshake;
 mod links;
+mod message;
 mod peer;
 mod places;
 mod serve;
@@ -22,13 +24,14 @@ mod tcp;
 
 use std::time::Duration;
 
-use knarr_array::error::Result;
+use knarr_array::error::{Error, Result};
 
 pub use carrier::{CARRIERS, Carrier, End, Stream};
 pub use connection::{Carriers, LONGEST_ADDRESS};
 pub use links::{LINK, carriers, link_to};
-pub use peer::{Peer, Secret};
-pub use serve::Server;
+pub use peer::{Peer, Secret, number_of};
+pub use places::{Reach, addresses, network};
+pub use serve::{Limits, Server};
 pub use tcp::TcpLink;
 
 /// Bytes of a question, at most.
@@ -53,10 +56,13 @@ pub trait Link: Send + Sync {
 
 /// What answers.
 pub trait Answers: Send + Sync + 'static {
-    /// The answer to a question. Questions are hostile. What takes longer than about a second calls `alive` once a second,
-    /// which tells the other side that this one is there.
+    /// The answer to a question. Questions are hostile. It may take long: the other side hears once a second that this one is
+    /// there.
     ///
     /// # Errors
-    /// The other side gets them. Those of `alive` say that there is no other side any more.
-    fn answer(&self, question: &[u8], alive: &mut dyn FnMut() -> Result<()>) -> Result<Vec<u8>>;
+    /// The other side gets them.
+    fn answer(&self, question: &[u8]) -> Result<Vec<u8>>;
+
+    /// Nobody can connect at the moment, for this reason. It is told once, until somebody could.
+    fn crowded(&self, _: &Error) {}
 }

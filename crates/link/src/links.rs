@@ -1,6 +1,6 @@
 //! The links that there are, and which is taken.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 
@@ -32,8 +32,44 @@ pub fn carriers() -> Result<Carriers> {
     }
 }
 
-/// The link that leads to `peer`. Nothing is connected before the first question.
+/// Links of this process that somebody uses.
+static USED: Mutex<Vec<Weak<TcpLink>>> = Mutex::new(Vec::new());
+
+/// The link that leads to `peer`. Nothing is connected before the first question. All who ask the same peer share one, and
+/// with it connections.
 pub fn link_to(peer: Peer) -> Arc<dyn Link> {
     // What the variable says was checked by the launcher.
-    Arc::new(TcpLink::over(peer, carriers().unwrap_or_default()))
+    let new = |peer| Arc::new(TcpLink::over(peer, carriers().unwrap_or_default()));
+    let mut used = match USED.try_lock() {
+        Ok(used) => used,
+        Err(TryLockError::Poisoned(poisoned)) => PoisonError::into_inner(poisoned),
+        // By a thread that is not there, perhaps, because this process was forked.
+        Err(TryLockError::WouldBlock) => return new(peer),
+    };
+    used.retain(|link| link.strong_count() > 0);
+    let shared = used.iter().filter_map(Weak::upgrade).find(|link| *link.peer() == peer);
+    shared.unwrap_or_else(|| {
+        let link = new(peer);
+        used.push(Arc::downgrade(&link));
+        link
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peer::Secret;
+
+    #[test]
+    fn who_asks_the_same_peer_shares_a_link() {
+        let peer = |node: &str| Peer { node: node.to_owned(), places: Vec::new(), secret: Secret::new().unwrap() };
+        let (a, b) = (peer("a"), peer("b"));
+        let [one, two] = [&a, &a].map(|peer| link_to(peer.clone()));
+        assert!(Arc::ptr_eq(&one, &two) && !Arc::ptr_eq(&one, &link_to(b)));
+        // Nobody keeps it for later.
+        let weak = Arc::downgrade(&one);
+        drop((one, two));
+        assert!(weak.upgrade().is_none());
+        assert_eq!(link_to(a).node(), "a");
+    }
 }

@@ -37,6 +37,12 @@ impl Secret {
     }
 }
 
+/// A number by which bytes are told from others: the same in all processes, on all nodes.
+pub fn number_of(bytes: &[u8]) -> u64 {
+    let hash = blake3::hash(bytes);
+    hash.as_bytes().first_chunk().map_or(0, |first| u64::from_le_bytes(*first))
+}
+
 impl fmt::Debug for Secret {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("Secret")

@@ -1,13 +1,82 @@
-//! Where this node is reached: its own addresses, as the system lists them.
+//! Where this node listens, and where it is reached: its own addresses, as the system lists them.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::collections::BTreeSet;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 
-/// The places of a port that is open on all addresses. Other nodes cannot reach the loopback; a process that shares this
-/// one's network can, so it comes last.
-pub(crate) fn all(port: u16) -> Vec<SocketAddr> {
+/// From where this process is to be reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reach {
+    /// By processes that share its network: no other machine can connect.
+    Here,
+    /// From these addresses: it listens at those by which the system would answer them.
+    From(BTreeSet<IpAddr>),
+    /// From everywhere.
+    Everywhere,
+}
+
+impl Reach {
+    /// Opens ports.
+    pub(crate) fn listen(&self) -> io::Result<Vec<TcpListener>> {
+        match self {
+            Self::Here => Ok(vec![TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?]),
+            Self::From(peers) => {
+                let own: BTreeSet<IpAddr> = peers.iter().filter_map(|peer| toward(*peer)).collect();
+                // An address may have gone meanwhile.
+                let open: Vec<_> = own.iter().filter_map(|address| TcpListener::bind((*address, 0)).ok()).collect();
+                if open.is_empty() { everywhere() } else { Ok(open) }
+            }
+            Self::Everywhere => everywhere(),
+        }
+    }
+
+    /// What others are told who are to reach ports that were opened at these places.
+    pub(crate) fn told(&self, open: &[SocketAddr]) -> Vec<SocketAddr> {
+        match open.iter().find(|place| place.ip().is_unspecified()) {
+            Some(everywhere) => all(everywhere.port()),
+            None => open.to_vec(),
+        }
+    }
+}
+
+/// One port for addresses of both kinds. A system may have them apart, or only one of them.
+fn everywhere() -> io::Result<Vec<TcpListener>> {
+    let Ok(both) = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)) else {
+        return Ok(vec![TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?]);
+    };
+    // This fails where the first one takes both kinds.
+    let other = TcpListener::bind((Ipv4Addr::UNSPECIFIED, both.local_addr()?.port())).ok();
+    Ok(std::iter::once(both).chain(other).collect())
+}
+
+/// The address of this node from which the system would send to another one. Nothing is sent.
+fn toward(peer: IpAddr) -> Option<IpAddr> {
+    let any: IpAddr = if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect((peer, 9)).ok()?;
+    socket.local_addr().ok().map(|own| own.ip())
+}
+
+/// What tells the network of this process from those of others: processes with equal ones reach each other at the loopback. `None`
+/// if the system does not say.
+pub fn network() -> Option<String> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let space = std::fs::read_link("/proc/self/ns/net").ok()?;
+    Some(format!("{} {}", boot.trim(), space.display()))
+}
+
+/// The addresses of this node by which others reach it, but for the loopback.
+pub fn addresses() -> Vec<IpAddr> {
     let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let mut found: Vec<IpAddr> = v4(&text("/proc/net/fib_trie")).into_iter().map(IpAddr::V4).collect();
     found.extend(v6(&text("/proc/net/if_inet6")).into_iter().map(IpAddr::V6));
+    found
+}
+
+/// The places of a port that is open on all addresses. Other nodes cannot reach the loopback; a process that shares this
+/// one's network can, so it comes last.
+fn all(port: u16) -> Vec<SocketAddr> {
+    let mut found = addresses();
     found.push(IpAddr::V4(Ipv4Addr::LOCALHOST));
     found.into_iter().map(|address| SocketAddr::new(address, port)).collect()
 }
@@ -50,5 +119,31 @@ mod tests {
         assert_eq!(v6(table), ["2001:db8::5".parse::<Ipv6Addr>().unwrap()]);
         assert!(v4("").is_empty() && v6("nonsense\n").is_empty());
         assert_eq!(all(7).last(), Some(&"127.0.0.1:7".parse().unwrap()));
+    }
+
+    #[test]
+    fn ports_are_open_where_peers_come_from_and_nowhere_else() {
+        let open = |reach: &Reach| -> Vec<SocketAddr> {
+            reach.listen().unwrap().iter().map(|listener| listener.local_addr().unwrap()).collect()
+        };
+        let here = open(&Reach::Here);
+        assert!(here.len() == 1 && here[0].ip().is_loopback());
+        assert_eq!(Reach::Here.told(&here), here);
+        // The loopback is reached from the loopback.
+        let near = Reach::From(BTreeSet::from([Ipv4Addr::new(127, 0, 0, 9).into()]));
+        let places = open(&near);
+        assert!(places.iter().all(|place| place.ip().is_loopback()), "{places:?}");
+        assert_eq!(near.told(&places), places);
+        // Nobody is reached: all are.
+        for reach in [Reach::From(BTreeSet::new()), Reach::Everywhere] {
+            let places = open(&reach);
+            assert!(places.iter().all(|place| place.ip().is_unspecified()), "{places:?}");
+            assert_eq!(reach.told(&places), all(places[0].port()));
+        }
+        // Addresses of both kinds lead there.
+        let listeners = Reach::Everywhere.listen().unwrap();
+        let port = listeners[0].local_addr().unwrap().port();
+        std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+        assert_eq!(network(), network());
     }
 }

@@ -1,33 +1,49 @@
-//! The side that asks, over TCP and what that leads to. Connections are kept for the next question: as many as threads ask at the same time.
+//! The side that asks, over TCP and what that leads to. Connections are kept for the next question.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, TryLockError};
+use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 
 use crate::carrier::Stream;
 use crate::connection::{self, CONNECT, Carriers, TCP};
+use crate::message::{self, Kind};
 use crate::peer::Peer;
-use crate::{LONGEST_ANSWER, LONGEST_QUESTION, Link, SILENCE, frame};
+use crate::{LONGEST_QUESTION, Link, SILENCE};
 
-/// Last byte of an answer that is bytes, and of one that is an error.
-pub(crate) const BYTES: u8 = 0;
-pub(crate) const ERROR: u8 = 1;
-/// A message of this byte says that the answer comes later.
-pub(crate) const ALIVE: u8 = 2;
+/// Connections that are kept, at most. What more threads have asked on at the same time is ended.
+const MOST_KEPT: usize = 8;
+/// How often a question is asked on connections that break: the other side may have had no place for the first ones.
+const TRIES: u32 = 6;
+/// Before it is asked again, the first time; then twice as long each time.
+const AGAIN: Duration = Duration::from_millis(10);
+/// The longest of these times, if the other side says that it is busy.
+const LONGEST_AGAIN: Duration = Duration::from_millis(500);
+/// So long somebody may say that it is busy.
+const BUSY: Duration = Duration::from_mins(10);
 
 /// A link to a [`Server`](crate::Server). Nothing is connected before the first question.
+///
+/// A process that was forked from one that asks does not use the connections of that: answers to both would come to either.
 pub struct TcpLink {
     peer: Peer,
     carriers: Carriers,
     /// No carrier has led to the other side: others do not try again.
     is_plain: AtomicBool,
-    idle: Mutex<Vec<Box<dyn Stream>>>,
+    /// Connections that nobody asks on. A lock is never waited for: a thread that held one when the process was forked is not
+    /// there.
+    kept: [Mutex<Option<Kept>>; MOST_KEPT],
+    /// Number of the last question.
+    number: AtomicU64,
     /// Number of the place that answered last; as many as there are if none has.
     place: AtomicUsize,
 }
+
+/// A connection, and the process that has made it.
+type Kept = (u32, Box<dyn Stream>);
 
 impl TcpLink {
     /// To `peer`, by TCP alone.
@@ -38,7 +54,13 @@ impl TcpLink {
     /// To `peer`, over a carrier that it uses, too, or by TCP.
     pub fn over(peer: Peer, carriers: Carriers) -> Self {
         let (place, is_plain) = (AtomicUsize::new(peer.places.len()), AtomicBool::new(carriers.is_empty()));
-        Self { peer, carriers, is_plain, idle: Mutex::default(), place }
+        let (kept, number) = (std::array::from_fn(|_| Mutex::new(None)), AtomicU64::new(0));
+        Self { peer, carriers, is_plain, kept, number, place }
+    }
+
+    /// Whom it leads to.
+    pub(crate) fn peer(&self) -> &Peer {
+        &self.peer
     }
 
     fn gone(&self, error: &io::Error) -> Error {
@@ -49,6 +71,12 @@ impl TcpLink {
         };
         Error::new(ErrorKind::Read, format!("the aggregator of node '{}' is gone: {what}", self.peer.node))
             .hint("its own 'knarr run' says why, if it was not killed; what was handed over there is kept")
+    }
+
+    fn busy(&self) -> Error {
+        let node = &self.peer.node;
+        let what = format!("the aggregator of node '{node}' has been busy for {} s", BUSY.as_secs());
+        Error::new(ErrorKind::Read, what).hint("run fewer processes that read from it at the same time")
     }
 
     fn connect(&self) -> io::Result<Box<dyn Stream>> {
@@ -84,23 +112,89 @@ impl TcpLink {
         Ok(connection.stream)
     }
 
-    fn exchange(stream: &mut Box<dyn Stream>, question: &[u8]) -> io::Result<Vec<u8>> {
-        frame::write(stream, question)?;
-        loop {
-            let message = frame::read(stream, LONGEST_ANSWER + 1)?.ok_or(io::ErrorKind::UnexpectedEof)?;
-            if message != [ALIVE] {
-                return Ok(message);
-            }
-        }
+    fn exchange(stream: &mut Box<dyn Stream>, number: u64, question: &[u8]) -> io::Result<(Vec<u8>, Kind)> {
+        message::ask(stream, number, question)?;
+        message::read_answer(stream, number)
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Box<dyn Stream>>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Calls `use_it` with places for connections until one gives something.
+    fn in_place<T>(&self, mut use_it: impl FnMut(&mut Option<Kept>) -> Option<T>) -> Option<T> {
+        self.kept.iter().find_map(|place| match place.try_lock() {
+            Ok(mut place) => use_it(&mut place),
+            Err(TryLockError::Poisoned(poisoned)) => use_it(&mut poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        })
     }
+
+    /// A connection of this process that nobody asks on.
+    fn take(&self) -> Option<Box<dyn Stream>> {
+        let process = std::process::id();
+        // That of another process is closed here, and stays open there.
+        self.in_place(|place| place.take().filter(|(of, _)| *of == process)).map(|(_, stream)| stream)
+    }
+
+    fn keep(&self, stream: Box<dyn Stream>) {
+        let mut stream = Some((std::process::id(), stream));
+        let _ = self.in_place(|place| match place {
+            Some(_) => None,
+            empty => {
+                *empty = stream.take();
+                Some(())
+            }
+        });
+    }
+
+    /// Asks until an answer comes.
+    fn answer(&self, question: &[u8]) -> Result<(Vec<u8>, Kind)> {
+        let begin = Instant::now();
+        let mut tries = 0;
+        loop {
+            // One that was kept may have been ended meanwhile; one that is new says what is the matter.
+            let (kept, number) = (self.take(), self.number.fetch_add(1, Ordering::Relaxed));
+            let is_new = kept.is_none();
+            let asked = kept.map_or_else(|| self.connect(), Ok).and_then(|mut stream| {
+                let answer = Self::exchange(&mut stream, number, question)?;
+                Ok((answer, stream))
+            });
+            match asked {
+                Ok(((_, Kind::Busy), _)) if begin.elapsed() > BUSY => return Err(self.busy()),
+                Ok(((_, Kind::Busy), _)) => {}
+                Ok((answer, stream)) => {
+                    self.keep(stream);
+                    return Ok(answer);
+                }
+                Err(error) if is_new && (!is_broken(&error) || tries >= TRIES) => return Err(self.gone(&error)),
+                Err(error) if !is_new => {
+                    // Nobody waits as long for each of the others.
+                    if is_silence(&error) {
+                        while self.take().is_some() {}
+                    }
+                    continue;
+                }
+                Err(_) => {}
+            }
+            tries += 1;
+            std::thread::sleep(pause(tries));
+        }
+    }
+}
+
+/// Before the next try. Others that have failed at the same moment come at another time.
+fn pause(tries: u32) -> Duration {
+    use std::hash::{BuildHasher, RandomState};
+    let longest = AGAIN.saturating_mul(1 << tries.min(10)).min(LONGEST_AGAIN);
+    let share = RandomState::new().hash_one(tries) % 1024;
+    longest / 2 + longest.saturating_mul(u32::try_from(share).unwrap_or(0)) / 2048
 }
 
 fn is_silence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+/// True if the other side has ended the connection.
+fn is_broken(error: &io::Error) -> bool {
+    use io::ErrorKind as Kind;
+    matches!(error.kind(), Kind::UnexpectedEof | Kind::ConnectionReset | Kind::ConnectionAborted | Kind::BrokenPipe)
 }
 
 impl Link for TcpLink {
@@ -112,23 +206,11 @@ impl Link for TcpLink {
         if question.len() > LONGEST_QUESTION {
             return Err(Error::usage("a question that is too long for a link"));
         }
-        let kept = self.idle().pop();
-        // A connection that was kept may have been ended meanwhile; one that is new says what is the matter.
-        let again = kept.and_then(|mut stream| Some((Self::exchange(&mut stream, question).ok()?, stream)));
-        let (mut answer, stream) = match again {
-            Some(answered) => answered,
-            None => {
-                let mut stream = self.connect().map_err(|error| self.gone(&error))?;
-                (Self::exchange(&mut stream, question).map_err(|error| self.gone(&error))?, stream)
-            }
-        };
-        self.idle().push(stream);
-        match answer.pop() {
-            Some(BYTES) => Ok(answer),
-            Some(ERROR) => Err(serde_json::from_slice(&answer)
+        match self.answer(question)? {
+            (answer, Kind::Bytes) => Ok(answer),
+            (answer, _) => Err(serde_json::from_slice(&answer)
                 .unwrap_or_else(|_| Error::corrupt("an error that makes no sense"))
                 .at(format!("node '{}'", self.peer.node))),
-            _ => Err(Error::corrupt("an answer that makes no sense").at(format!("node '{}'", self.peer.node))),
         }
     }
 }

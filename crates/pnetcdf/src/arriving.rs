@@ -7,16 +7,17 @@ use std::time::Instant;
 
 use knarr_array::comm::{Comm, agree, share};
 use knarr_array::error::{Error, Result};
-use knarr_capture::meeting::Component;
-use knarr_capture::{Datasets, Event, Form, HandedOver, Reading};
+use knarr_capture::meeting::{Component, Made, Taking};
+use knarr_capture::{Datasets, Event, Form, HandedOver};
 use serde::{Deserialize, Serialize};
 
 use crate::apart::Homes;
+use crate::awaiting::{Next, await_any, await_next, await_same, note_closed};
 use crate::begin_end::make_directory;
 use crate::codes::{ENOENT, WRITE, has_opened};
 use crate::file::{Captured, Values};
 use crate::files;
-use crate::incoming::{Begun, Incoming, Offered, await_same, await_session};
+use crate::incoming::{Begun, Incoming, Offered};
 use crate::ranks::Ranks;
 use crate::real::Open;
 use crate::shown::{open_shown, show};
@@ -30,11 +31,13 @@ enum Found {
         session: u64,
         directory: PathBuf,
         begun: Begun,
-        /// Of a component with launchers on several nodes: how all of them know the session.
-        origin: Option<(String, String)>,
+        /// How all nodes know the session.
+        origin: (String, String),
+        /// Of a component with launchers on several nodes.
+        is_spread: bool,
     },
-    /// There is a file.
-    File,
+    /// There is a file; if that is known, what of.
+    File(Option<Made>),
     /// Neither comes.
     Nothing,
 }
@@ -42,7 +45,7 @@ enum Found {
 /// What comes of a file that another component writes.
 pub enum Arrived {
     /// The next session that was not read yet, and what is known of it.
-    Session(Offered, Begun),
+    Session(Box<Offered>, Begun),
     /// There is a file instead.
     File,
     /// Neither; the launcher was told why.
@@ -58,22 +61,23 @@ pub fn arrive(wanted: &Wanted, ranks: &Ranks) -> Arrived {
     let missed = |error: &Error| {
         wanted.run.tell(Event::Missed { path: wanted.target.clone(), why: error.message().to_owned() });
     };
-    let found = if is_root {
+    let (found, taking) = if is_root {
         begin_next(wanted, reader).unwrap_or_else(|error| {
             missed(&error);
-            Found::Nothing
+            (Found::Nothing, None)
         })
     } else {
-        let _ = await_session(wanted, (reader, is_root));
-        Found::Nothing
+        await_any(wanted, reader);
+        (Found::Nothing, None)
     };
     match share(comm, &found) {
-        Ok(Found::Session { session, directory, begun, origin: None }) => {
-            Arrived::Session(Offered { session, directory, is_first: is_root, is_spread: false }, begun)
+        Ok(Found::Session { session, directory, begun, origin: (token, _), is_spread: false }) => {
+            let offered = Offered { session, token, directory, taking, is_first: is_root, is_spread: false };
+            Arrived::Session(Box::new(offered), begun)
         }
-        Ok(Found::Session { session, origin: Some(origin), .. }) => {
-            match begin_on_all(wanted, comm, reader, session, &origin) {
-                Ok((offered, begun)) => Arrived::Session(offered, begun),
+        Ok(Found::Session { session, origin, .. }) => {
+            match begin_on_all(wanted, comm, reader, (session, &origin), taking) {
+                Ok((offered, begun)) => Arrived::Session(Box::new(offered), begun),
                 Err(error) => {
                     if is_root {
                         missed(&error);
@@ -82,7 +86,10 @@ pub fn arrive(wanted: &Wanted, ranks: &Ranks) -> Arrived {
                 }
             }
         }
-        Ok(Found::File) => Arrived::File,
+        Ok(Found::File(made)) => {
+            made.into_iter().for_each(|made| note_closed(&wanted.target, &made.token, made.session));
+            Arrived::File
+        }
         Ok(Found::Nothing) | Err(_) => Arrived::Nothing,
     }
 }
@@ -95,16 +102,16 @@ fn begin_on_all(
     wanted: &Wanted,
     comm: &dyn Comm,
     reader: &str,
-    session: u64,
-    origin: &(String, String),
+    (session, origin): (u64, &(String, String)),
+    taking: Option<Taking>,
 ) -> Result<(Offered, Begun)> {
     let is_first = Homes::meet(comm, wanted.spool)?.is_first();
-    let (rule, target) = (&wanted.rule.transfer, &wanted.target);
-    let seen = await_same(rule, wanted.spool, target, reader, (session, origin)).and_then(|(directory, handed)| {
+    let seen = await_same(wanted, reader, (session, origin)).and_then(|(directory, handed)| {
         if is_first {
-            HandedOver::note(&directory, reader, Reading::Begun)?;
+            HandedOver::note_begun(&directory, reader, &wanted.spool.token)?;
         }
-        Ok((Offered { session, directory, is_first, is_spread: true }, handed.into()))
+        let token = origin.0.clone();
+        Ok((Offered { session, token, directory, taking, is_first, is_spread: true }, handed.into()))
     });
     agree(comm, seen)
 }
@@ -128,16 +135,16 @@ pub(crate) unsafe fn open(
         Arrived::File => return Err(ranks),
         Arrived::Nothing => return Ok(ENOENT),
     };
-    let mut incoming = Incoming::new(wanted, &offered, &begun);
-    if matches!(Datasets::read(&offered.directory), Ok(Some(_))) {
+    let mut incoming = Incoming::new(wanted, *offered, begun);
+    if matches!(Datasets::read(incoming.directory()), Ok(Some(_))) {
         if incoming.await_whole(ranks.comm()).is_none() {
             return Ok(ENOENT);
         }
         let arguments = (comm, mode & !WRITE, info, id);
         // SAFETY: the caller's promise.
-        return Ok(unsafe { open_other(real, arguments, named, wanted, (ranks, offered, incoming)) });
+        return Ok(unsafe { open_other(real, arguments, named, wanted, (ranks, incoming)) });
     }
-    let Some(header) = header_of(wanted, &ranks, &offered, &mut incoming) else { return Ok(ENOENT) };
+    let Some(header) = header_of(wanted, &ranks, &mut incoming) else { return Ok(ENOENT) };
     let Ok(header) = CString::new(header.as_os_str().as_bytes()) else { return Ok(ENOENT) };
     // Puts are refused as for any file that is opened for reading.
     // SAFETY: the program's own arguments but for name and mode.
@@ -148,8 +155,8 @@ pub(crate) unsafe fn open(
     // SAFETY: the library has put the number there.
     let number = unsafe { *id };
     let (target, rule) = (wanted.target.clone(), wanted.rule.clone());
-    let values = Values::Incoming(incoming);
-    let Offered { session, directory, .. } = offered;
+    let (session, directory) = (incoming.session(), incoming.directory().to_owned());
+    let values = Values::Incoming(Box::new(incoming));
     files::add(Captured::new(number, named.to_vec(), target, rule, directory, session, ranks, values, start.elapsed()));
     Ok(code)
 }
@@ -163,9 +170,9 @@ unsafe fn open_other(
     arguments: (usize, c_int, usize, *mut c_int),
     named: &[u8],
     wanted: &Wanted,
-    (ranks, offered, incoming): (Ranks, Offered, Incoming),
+    (ranks, incoming): (Ranks, Incoming),
 ) -> c_int {
-    match show(wanted, &ranks, offered.directory, Form::Classic) {
+    match show(wanted, &ranks, incoming.directory().to_owned(), Form::Classic) {
         // SAFETY: the caller's promise.
         Ok(shown) => unsafe {
             open_shown(real, arguments, named, wanted, (ranks, shown, Some(incoming))).unwrap_or(ENOENT)
@@ -179,9 +186,9 @@ unsafe fn open_other(
 
 /// The header, where all ranks reach it by one name, as MPI-IO asks for. If they may be on several nodes that is on the disk that
 /// these share. `None` if it has no place there; the launcher was told why. Collective.
-pub fn header_of(wanted: &Wanted, ranks: &Ranks, offered: &Offered, incoming: &mut Incoming) -> Option<PathBuf> {
-    let header = offered.directory.join(HandedOver::PUBLISHED);
-    if !offered.is_spread || ranks.is_alone() {
+pub fn header_of(wanted: &Wanted, ranks: &Ranks, incoming: &mut Incoming) -> Option<PathBuf> {
+    let header = incoming.directory().join(HandedOver::PUBLISHED);
+    if !incoming.is_spread() || ranks.is_alone() {
         return Some(header);
     }
     let comm = ranks.comm();
@@ -217,19 +224,14 @@ fn copy_header(wanted: &Wanted, header: &Path) -> Result<(PathBuf, PathBuf)> {
     }
 }
 
-/// Waits for a session, and notes that this component reads it. One that another process of the component takes to the end
-/// meanwhile is gone: then it is the one behind.
-fn begin_next(wanted: &Wanted, reader: &str) -> Result<Found> {
-    let rule = &wanted.rule.transfer;
-    loop {
-        let offered = await_session(wanted, (reader, true))?;
-        let Some((session, directory)) = offered else { return Ok(Found::File) };
-        let Some(begun) = HandedOver::find(&directory)? else { continue };
-        let is_spread = Component::launchers(rule.rendezvous(), reader) > 1;
-        let origin = if is_spread { Some(begun.origin(&directory)?) } else { None };
-        match HandedOver::note(&directory, reader, Reading::Begun) {
-            Err(_) if !directory.exists() => {}
-            noted => return noted.map(|()| Found::Session { session, directory, begun: begun.into(), origin }),
+/// Waits for what comes next, on the first rank.
+fn begin_next(wanted: &Wanted, reader: &str) -> Result<(Found, Option<Taking>)> {
+    let is_spread = Component::launchers(wanted.rule.transfer.rendezvous(), reader) > 1;
+    Ok(match await_next(wanted, reader, is_spread)? {
+        Next::Session { session, directory, handed, taking } => {
+            let origin = handed.origin(&directory)?;
+            (Found::Session { session, directory, begun: (*handed).into(), origin, is_spread }, Some(taking))
         }
-    }
+        Next::File(made) => (Found::File(made), None),
+    })
 }

@@ -8,12 +8,12 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use knarr_array::comm::{Comm, agree, all_gather, read, share, written};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::config::{FileRule, Output, Wait};
-use knarr_capture::meeting::Offers;
+use knarr_capture::meeting::begin_session;
 use knarr_capture::program::run;
 use knarr_capture::{Event, HandedOver, Part, SpoolPlace, Writers, account_of, place_of};
 use knarr_handover::{PutLog, Room};
@@ -104,7 +104,7 @@ pub(crate) unsafe fn create(
     // SAFETY: the library has put the number there.
     let number = unsafe { *id };
     let Wanted { target, rule, .. } = wanted;
-    let values = Values::Own(log);
+    let values = Values::Own(Box::new(log));
     files::add(Captured::new(number, named.to_vec(), target, rule, directory, session, ranks, values, start.elapsed()));
     Some(code)
 }
@@ -259,7 +259,7 @@ fn begun(wanted: &Wanted, comm: &dyn Comm, homes: &Homes, is_new: bool) -> Resul
 /// Makes a directory in the spool for what `ranks` ranks put into the file. Returns its name, and what is to become of it.
 fn place(wanted: &Wanted, is_new: bool, ranks: usize) -> Result<(String, HandedOver)> {
     let Wanted { target, rule, spool, .. } = wanted;
-    let session = if wanted.part.is_some() { Offers::of(&rule.transfer, target).begin()? } else { 0 };
+    let session = if wanted.part.is_some() { begin_session(&rule.transfer, target)? } else { 0 };
     let open = HandedOver { session, is_new, ..HandedOver::new(target.clone(), rule.clone(), ranks) };
     begin(&spool.directory, open)
 }
@@ -304,9 +304,6 @@ pub fn forget(directory: &Path, ranks: &Ranks) {
 
 /// Removes what was put into a file of which nothing will be made.
 fn give_up(file: &Ending<'_>) {
-    if file.ranks.comm().rank() == 0 && file.session > 0 {
-        Offers::of(&file.rule.transfer, file.target).withdraw(file.session);
-    }
     forget(file.directory, file.ranks);
 }
 
@@ -390,8 +387,9 @@ pub(crate) fn end(id: c_int, aborts: bool) -> Option<c_int> {
     let filled = if file.session > 0 { file.filled() } else { Vec::new() };
     // SAFETY: PnetCDF's functions for a file that it knows.
     let code = unsafe { if aborts { real!(ncmpi_abort(c_int))(id) } else { real!(ncmpi_close(c_int))(id) } };
-    if let Values::Incoming(incoming) = &file.values {
-        incoming.end_together(file.ranks.comm());
+    let Captured { values, ranks, .. } = &mut *file;
+    if let Values::Incoming(incoming) = values {
+        incoming.end_together(ranks.comm());
         return Some(if code == NOERR && pending > 0 { EPENDING } else { code });
     }
     if matches!(file.values, Values::Beside(_)) {
@@ -478,6 +476,12 @@ fn unknown(file: &Ending<'_>) -> HandedOver {
     HandedOver::new(file.target.to_owned(), file.rule.clone(), file.ranks.comm().size())
 }
 
+/// Milliseconds since 1970.
+fn now_ms() -> Option<u64> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    u64::try_from(now.as_millis()).ok()
+}
+
 /// What the ranks say of a file that all have closed, beside what was said when it was begun. Collective.
 fn gather(file: &Ending<'_>, mine: &Closed, begun: HandedOver) -> Result<HandedOver> {
     let comm = file.ranks.comm();
@@ -491,6 +495,7 @@ fn gather(file: &Ending<'_>, mine: &Closed, begun: HandedOver) -> Result<HandedO
     let code = all.iter().map(|closed| closed.code).find(|&code| code != NOERR);
     Ok(file.ranks.note(HandedOver {
         session: file.session,
+        closed_ms: if file.session > 0 { now_ms() } else { None },
         filled: mine.filled.clone(),
         records: all.iter().map(|closed| closed.records).max(),
         bytes: all.iter().map(|closed| closed.bytes).sum(),

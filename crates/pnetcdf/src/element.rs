@@ -73,6 +73,24 @@ impl Element {
         }
     }
 
+    /// What PnetCDF gives for a value that an element of this type cannot hold: the fill value of the type, whatever the variable
+    /// has for one.
+    pub(crate) fn fill(self) -> Vec<u8> {
+        match self {
+            Self::Text => vec![0],
+            Self::I8 => (-127i8).to_le_bytes().to_vec(),
+            Self::I16 => (-32_767i16).to_le_bytes().to_vec(),
+            Self::I32 => (-2_147_483_647i32).to_le_bytes().to_vec(),
+            Self::I64 => (-9_223_372_036_854_775_806i64).to_le_bytes().to_vec(),
+            Self::U8 => vec![u8::MAX],
+            Self::U16 => u16::MAX.to_le_bytes().to_vec(),
+            Self::U32 => u32::MAX.to_le_bytes().to_vec(),
+            Self::U64 => (u64::MAX - 1).to_le_bytes().to_vec(),
+            Self::F32 => 9.969_21e36f32.to_le_bytes().to_vec(),
+            Self::F64 => 9.969_209_968_386_869e36f64.to_le_bytes().to_vec(),
+        }
+    }
+
     /// Bytes of an element.
     pub(crate) fn size(self) -> usize {
         self.dtype().size()

@@ -1,39 +1,37 @@
-//! A session of a file that another component writes: waiting for it, and for its values.
+//! A session of a file that another component writes, and that this program has open: its values, when they are there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 
-use knarr_array::comm::{Comm, agree, barrier};
+use knarr_array::comm::{Comm, agree, all_gather, barrier, read, share, written};
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::config::{Keep, Publish, TransferRule};
-use knarr_capture::meeting::{Component, Gone, Offers, Presence, Taken, Watch, Writer};
+use knarr_capture::config::{Publish, TransferRule};
+use knarr_capture::meeting::{Met, Taking, Watch};
 use knarr_capture::program::run;
-use knarr_capture::{Event, HandedOver, NodePart, Published, Reading, SpoolPlace};
-use knarr_handover::{Crossed, Gathered, Held, Pattern, PutLog};
+use knarr_capture::{Event, HandedOver, NodePart, Point, Published, Reading, SpoolPlace};
+use knarr_handover::{Crossed, Gathered, Held, Pattern};
 
 use serde::{Deserialize, Serialize};
 
 use crate::apart::{Apart, here};
+use crate::awaiting::{LIVES_EVERY, gone, note_closed, over};
+use crate::calls::note_opened;
 use crate::codes::EREAD;
 use crate::wanted::Wanted;
 
-/// How long a session that one node sees may take to be seen by another one, at most.
-const SEEN_WITHIN: Duration = Duration::from_secs(10);
-/// Between two looks whether the other side is there, on ranks that only wait for what the first one finds: each look is several
-/// questions to a file system that all nodes share.
-const LOOK_RARELY: Duration = Duration::from_secs(1);
-/// How often those that wait look whether the other side lives.
-const LIVES_EVERY: Duration = Duration::from_millis(250);
-
-/// A session that is offered.
+/// A session that is open here.
 pub struct Offered {
     /// Its number.
     pub session: u64,
+    /// The spool in which it is, by its token.
+    pub token: String,
     /// In the spool of the component that writes, or its image in that of this one.
     pub directory: PathBuf,
+    /// On the first rank: what this component has open.
+    pub taking: Option<Taking>,
     /// This rank speaks for those of its node.
     pub is_first: bool,
     /// This component has launchers on several nodes.
@@ -48,140 +46,42 @@ pub struct Begun {
     /// As in [`HandedOver`].
     parts: Vec<NodePart>,
     part: usize,
+    /// When the writer has closed it, if it has.
+    closed_ms: Option<u64>,
 }
 
 impl From<HandedOver> for Begun {
-    fn from(HandedOver { ranks, parts, part, .. }: HandedOver) -> Self {
-        Self { ranks, parts, part }
+    fn from(HandedOver { ranks, parts, part, closed_ms, .. }: HandedOver) -> Self {
+        Self { ranks, parts, part, closed_ms }
     }
-}
-
-/// Waits for the oldest session of the file `target` that the component `reader`, with the spool `own`, has not taken. `None` if
-/// there is a file instead. With `is_root` what this rank finds counts; others only wait for that.
-///
-/// # Errors
-/// `NotFound` if none comes: which, and why.
-pub(crate) fn await_session(wanted: &Wanted, (reader, is_root): (&str, bool)) -> Result<Option<(u64, PathBuf)>> {
-    let Wanted { target, spool: own, rule, .. } = wanted;
-    let rule = &rule.transfer;
-    let (begin, from) = (Instant::now(), rule.from());
-    let (mut watch, mut looked, mut writer) = (Watch::new(), begin, Writer::of(rule, own)?);
-    let taken = Taken::of(rule, reader, target);
-    let rarely = Component::paced(LOOK_RARELY, Component::launchers(rule.rendezvous(), reader));
-    loop {
-        let is_due = is_root || looked.elapsed() > rarely;
-        if is_due {
-            (looked, writer) = (Instant::now(), Writer::of(rule, own)?);
-        }
-        // In this order: what was offered before the end is there.
-        let Writer { met, presence, why } = &writer;
-        let offers = Offers::of(met, target);
-        watch.on(offers.directory());
-        watch.on(&met.rendezvous().join(from));
-        let was_seen = note_seen(from, *presence != Presence::Absent || why.is_some());
-        let is_next = |(session, directory): &(u64, PathBuf)| {
-            HandedOver::is_unread(directory, reader) && !(is_root && taken.has(*session, directory).unwrap_or(false))
-        };
-        let offered = offers.all().into_iter().find(is_next);
-        let missing = |why: String| Err(Error::new(ErrorKind::NotFound, why).at(target.display().to_string()));
-        // Sessions are discarded when the launcher of a reader is gone: the next that is there need not be the next one due.
-        if is_due && Presence::of(rule.rendezvous(), reader) == Presence::Absent {
-            return missing(launcher_gone(reader));
-        }
-        if offered.is_some() {
-            return Ok(offered);
-        }
-        let (will_come, is_late) = (*presence == Presence::Running, begin.elapsed() > rule.timeout());
-        // A file that is there before the writer has come may be of an earlier run.
-        let is_over = !will_come && (was_seen || is_late);
-        if is_over && rule.keep() != Keep::No && wanted.is_there() {
-            return Ok(None);
-        }
-        if !will_come && was_seen {
-            let why = why.as_ref().map_or_else(|| "has ended".to_owned(), |why| format!("is not reached ({why})"));
-            return missing(format!("component '{from}' {why}, and there is no session of the file that was not read"));
-        }
-        if is_late {
-            let state = if will_come { "runs and has not begun" } else { "was not started: it has not begun" };
-            return missing(format!(
-                "component '{from}' {state} a session of the file that was not read, for {} s (timeout)",
-                rule.timeout().as_secs_f64()
-            ));
-        }
-        watch.wait();
-    }
-}
-
-fn launcher_gone(reader: &str) -> String {
-    format!("the launcher of component '{reader}' is gone, and with it what the program was to read")
-}
-
-/// Waits until the session that the first rank has found is seen by this rank, too, which may be on another node. `session` and
-/// `origin` are its number and what [`HandedOver::origin`] says. Returns its directory, and what is known of it.
-///
-/// # Errors
-/// `NotFound` if it is not seen: why.
-pub(crate) fn await_same(
-    rule: &TransferRule,
-    own: &SpoolPlace,
-    target: &Path,
-    reader: &str,
-    (session, origin): (u64, &(String, String)),
-) -> Result<(PathBuf, HandedOver)> {
-    let (begin, mut watch) = (Instant::now(), Watch::new());
-    loop {
-        let Writer { met, why, .. } = Writer::of(rule, own)?;
-        let offers = Offers::of(&met, target);
-        watch.on(offers.directory());
-        for (_, directory) in offers.all().into_iter().filter(|(number, _)| *number == session) {
-            let is_same = |handed: &HandedOver| handed.origin(&directory).is_ok_and(|there| there == *origin);
-            if let Some(handed) = HandedOver::find(&directory)?.filter(is_same) {
-                return Ok((directory, handed));
-            }
-        }
-        let missing = |why: String| Err(Error::new(ErrorKind::NotFound, why).at(target.display().to_string()));
-        if Presence::of(rule.rendezvous(), reader) == Presence::Absent {
-            return missing(launcher_gone(reader));
-        }
-        if begin.elapsed() > SEEN_WITHIN.min(rule.timeout()) {
-            let why = why.map_or_else(String::new, |why| format!(" ({why})"));
-            return missing(format!("node '{}' does not see session {session}, which other nodes see{why}", own.node));
-        }
-        watch.wait();
-    }
-}
-
-/// Whether the component was there at any time in the life of this process.
-fn note_seen(component: &str, is_there: bool) -> bool {
-    static SEEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
-    if is_there {
-        seen.insert(component.to_owned());
-    }
-    seen.contains(component)
 }
 
 /// Values of a session.
 pub struct Incoming {
     /// As of [`Offered`].
     directory: PathBuf,
+    token: String,
+    taking: Option<Taking>,
+    is_first: bool,
+    is_spread: bool,
     /// If its values are on other nodes: where.
     apart: Option<Box<Apart>>,
+    /// That of this component, in which its launcher says how the other one is.
+    spool: &'static SpoolPlace,
     target: PathBuf,
     session: u64,
     rule: TransferRule,
-    /// How many ranks write.
-    ranks: usize,
-    /// Those whose logs are in the directory.
-    here: Vec<usize>,
-    /// As of [`Offered`].
-    is_first: bool,
-    is_spread: bool,
+    begun: Begun,
     /// A directory in the spool of this component that goes when it has all it wants.
     kept: Option<PathBuf>,
     seen: Option<Seen>,
+    /// How often this program has called `dtf_transfer`, if it uses DTF: it sees what was put when the writer has called that as
+    /// often, and once more.
+    transfers: Option<usize>,
     /// Waiting has failed once: nobody waits again.
     is_lost: bool,
+    /// Why this rank could not read what it asked for.
+    failed: OnceLock<String>,
 }
 
 /// What the writer lets others see of a session.
@@ -198,24 +98,51 @@ pub(crate) struct Seen {
 
 impl Incoming {
     /// Values of a session of which `begun` was known when it was opened.
-    pub fn new(wanted: &Wanted, offered: &Offered, begun: &Begun) -> Self {
-        let Offered { session, ref directory, is_first, is_spread } = *offered;
-        let Begun { ranks, ref parts, part } = *begun;
-        let (directory, target, rule) = (directory.clone(), wanted.target.clone(), wanted.rule.transfer.clone());
-        let is_whole = parts.is_empty();
-        let apart = (!is_whole).then(|| Box::new(Apart::of(parts.clone(), part, rule.in_flight(), wanted.spool)));
-        let here = if is_whole {
-            (0..ranks).collect()
-        } else {
-            parts.get(part).map(|part| part.ranks.clone()).unwrap_or_default()
-        };
-        let (kept, seen, is_lost) = (None, None, false);
-        Self { directory, apart, target, session, rule, ranks, here, is_first, is_spread, kept, seen, is_lost }
+    pub fn new(wanted: &Wanted, offered: Offered, begun: Begun) -> Self {
+        let Offered { session, token, directory, taking, is_first, is_spread } = offered;
+        let (target, rule) = (wanted.target.clone(), wanted.rule.transfer.clone());
+        let of = |parts: &Vec<NodePart>| Apart::of(parts.clone(), begun.part, rule.in_flight(), wanted.spool);
+        let apart = Some(&begun.parts).filter(|parts| !parts.is_empty()).map(|parts| Box::new(of(parts)));
+        note_opened(&target, session, begun.closed_ms);
+        let counts = rule.publish() == Publish::Transfer && crate::calls::uses_dtf();
+        Self {
+            directory,
+            token,
+            taking,
+            is_first,
+            is_spread,
+            apart,
+            spool: wanted.spool,
+            target,
+            session,
+            rule,
+            begun,
+            kept: None,
+            seen: None,
+            transfers: counts.then_some(0),
+            is_lost: false,
+            failed: OnceLock::new(),
+        }
+    }
+
+    /// Where the session is, as this node sees it.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Its number.
+    pub fn session(&self) -> u64 {
+        self.session
     }
 
     /// The session needs a directory in the spool of this component as long as it is open here.
     pub(crate) fn keep(&mut self, directory: PathBuf) {
         self.kept = Some(directory);
+    }
+
+    /// True if this component has launchers on several nodes.
+    pub(crate) fn is_spread(&self) -> bool {
+        self.is_spread
     }
 
     /// What is to be seen: more than at the point `known`, or all of it. `wanted` says what is waited for.
@@ -227,17 +154,22 @@ impl Incoming {
         known: Option<u64>,
         wanted: impl FnOnce() -> String,
     ) -> std::result::Result<&Seen, c_int> {
-        let is_newest = |seen: &Seen| {
-            let is_more =
-                || Published::read(&self.directory).ok().flatten().is_some_and(|at| Some(at.order) > seen.point);
-            seen.point.is_none() || seen.point > known && !HandedOver::is_closed(&self.directory) && !is_more()
+        let is_newest = |seen: &Seen| match (seen.point, self.transfers) {
+            (None, _) => true,
+            // Later points are those of later calls.
+            (point, Some(_)) => point > known,
+            (point, None) => {
+                let is_more = || Published::read(&self.directory).ok().flatten().map(|at| at.newest.order) > point;
+                point > known && !HandedOver::is_closed(&self.directory) && !is_more()
+            }
         };
         if !self.is_lost && !self.seen.as_ref().is_some_and(is_newest) {
-            match self.await_more(known) {
+            let wanted = wanted();
+            match self.await_more(known, &wanted) {
                 Ok(seen) => self.seen = Some(seen),
                 Err(error) => {
                     self.is_lost = true;
-                    self.tell(&format!("{}: {error}", wanted()));
+                    self.failed(&format!("{wanted}: {error}"));
                 }
             }
         }
@@ -256,46 +188,103 @@ impl Incoming {
     /// # Errors
     /// As for [`Incoming::beyond`].
     pub(crate) fn records(&mut self) -> std::result::Result<(u64, bool), c_int> {
+        let what = || "the number of records".to_owned();
         let is_closed = self.seen.as_ref().is_some_and(|seen| seen.point.is_none());
-        if self.rule.publish() != Publish::Close && !is_closed && !HandedOver::is_closed(&self.directory) {
-            let published = Published::read(&self.directory).ok().flatten();
-            // With DTF nothing is read before the writer's first transfer.
-            if published.is_some() || self.rule.publish() != Publish::Transfer {
-                return Ok((published.map_or(0, |published| published.records), true));
+        match self.rule.publish() {
+            // With DTF nothing is read before the writer's first transfer. What comes after one that this program has made may wait
+            // for it, so its records count until more is read.
+            Publish::Transfer if !is_closed => {
+                if let (None, Some(point)) = (&self.seen, self.transferred_point()?) {
+                    return Ok((point.records, true));
+                }
+                let seen = self.beyond(None, what)?;
+                Ok((seen.records, seen.point.is_some()))
             }
-            let seen = self.beyond(None, || "the number of records".to_owned())?;
-            return Ok((seen.records, seen.point.is_some()));
+            Publish::Sync | Publish::Wait if !is_closed && !HandedOver::is_closed(&self.directory) => {
+                let published = Published::read(&self.directory).ok().flatten();
+                Ok((published.map_or(0, |published| published.newest.records), true))
+            }
+            _ => self.beyond(Some(u64::MAX), what).map(|seen| (seen.records, false)),
         }
-        self.beyond(Some(u64::MAX), || "the number of records".to_owned()).map(|seen| (seen.records, false))
     }
 
-    /// Waits until more is to be seen than at the point `known`.
-    fn await_more(&self, known: Option<u64>) -> Result<Seen> {
-        let (begin, from) = (Instant::now(), self.rule.from());
-        let (mut watch, mut looked) = (Watch::new(), None::<Instant>);
+    /// What this program could see until it called `dtf_transfer` last; `None` if it has not called it.
+    fn transferred_point(&self) -> std::result::Result<Option<Point>, c_int> {
+        let Some(last) = self.transfers.and_then(|count| count.checked_sub(1)) else { return Ok(None) };
+        let published = Published::read(&self.directory).map_err(|_| EREAD)?;
+        Ok(published.and_then(|published| published.transfers.get(last).copied()))
+    }
+
+    /// The program has called `dtf_transfer`, or `dtf_complete_multiple`, on all ranks: it has what it asked for until now, and sees
+    /// what comes next. Collective.
+    ///
+    /// # Errors
+    /// `NC_EREAD` if the ranks do not come together.
+    pub(crate) fn transferred(&mut self, comm: &dyn Comm, completes: bool) -> std::result::Result<(), c_int> {
+        let Some(count) = self.transfers else { return Ok(()) };
+        barrier(comm).map_err(|_| EREAD)?;
+        let published = Published::read(&self.directory).ok().flatten();
+        let stays = published.and_then(|published| published.transfers.get(count).map(|point| point.stays));
+        if stays == Some(true) && !completes || stays != Some(true) && completes {
+            return Ok(());
+        }
+        let count = count + 1;
+        (self.transfers, self.seen) = (Some(count), self.seen.take().filter(|seen| seen.point.is_none()));
+        if self.is_first
+            && let Some(reader) = reader()
+            && let Err(error) = HandedOver::note_transferred(&self.directory, reader, count as u64)
+            && self.directory.exists()
+        {
+            self.tell(&format!("cannot say that it was transferred: {error}"));
+        }
+        Ok(())
+    }
+
+    /// The first point that this program may see, beyond the point `known`.
+    fn point(&self, known: Option<u64>) -> Result<Option<Point>> {
+        if self.rule.publish() == Publish::Close {
+            return Ok(None);
+        }
+        let Some(Published { newest, transfers }) = Published::read(&self.directory)? else { return Ok(None) };
+        let is_new = |point: &Point| Some(point.order) > known;
+        Ok(match self.transfers {
+            Some(count) => transfers.into_iter().skip(count).find(is_new),
+            None => Some(newest).filter(|newest| is_new(newest) && !HandedOver::is_closed(&self.directory)),
+        })
+    }
+
+    /// Waits until more is to be seen than at the point `known`; `wanted` says what for.
+    fn await_more(&self, known: Option<u64>, wanted: &str) -> Result<Seen> {
+        let begin = Instant::now();
+        let (mut watch, mut looked, mut has_told) = (Watch::new(), None::<Instant>, false);
         loop {
             watch.on(&self.directory);
-            if HandedOver::is_closed(&self.directory) {
-                return self.whole();
-            }
-            if self.rule.publish() != Publish::Close
-                && let Some(published) = Published::read(&self.directory)?.filter(|found| Some(found.order) > known)
-            {
-                let Published { order, records } = published;
-                let puts = self.gathered(order, self.ranks)?;
+            // In this order: what was published before the file was closed, or the writer has ended, is there.
+            let met = Met::read(&self.spool.directory, self.rule.rendezvous(), self.rule.from())?;
+            let is_closed = HandedOver::is_closed(&self.directory);
+            if let Some(Point { order, records, .. }) = self.point(known)? {
+                let puts = self.gathered(order, self.begun.ranks)?;
                 return Ok(Seen { puts, records, filled: BTreeSet::new(), point: Some(order) });
             }
-            if looked.is_none_or(|looked| looked.elapsed() > LIVES_EVERY) {
+            if is_closed {
+                return self.whole();
+            }
+            if met.is_over(self.rule.timeout()) || looked.is_none_or(|looked| looked.elapsed() > LIVES_EVERY) {
+                let over = || met.is_over(self.rule.timeout()).then(|| over(&met, &self.rule));
                 // A rank that has closed the file does not hold its log, either.
-                if let Some(why) = self.gone().filter(|_| !HandedOver::is_closed(&self.directory)) {
+                if let Some(why) = self.gone().or_else(over).filter(|_| !HandedOver::is_closed(&self.directory)) {
                     return Err(Error::new(ErrorKind::Read, why));
                 }
                 looked = Some(Instant::now());
             }
-            if begin.elapsed() > self.rule.timeout() {
-                let waited = self.rule.timeout().as_secs_f64();
-                let what = format!("component '{from}' runs and has not closed the file for {waited} s (timeout)");
-                return Err(Error::new(ErrorKind::Read, what));
+            if !has_told && begin.elapsed() > self.rule.timeout() {
+                has_told = true;
+                let what = format!("component '{}' runs and has not closed the file: {wanted}", self.rule.from());
+                self.tell_launcher(Event::Awaits {
+                    path: self.target.clone(),
+                    what,
+                    seconds: begin.elapsed().as_secs(),
+                });
             }
             watch.wait();
         }
@@ -303,17 +292,11 @@ impl Incoming {
 
     /// Why nothing more comes, if that is so.
     fn gone(&self) -> Option<String> {
-        if let Some(why) = Gone::why(&self.directory) {
-            return Some(why);
+        let found = HandedOver::find(&self.directory).ok().flatten();
+        match found {
+            Some(handed) => gone(&self.directory, &handed),
+            None => Some(format!("a rank of component '{}' has ended before it had closed the file", self.rule.from())),
         }
-        let is_held = |rank: usize| PutLog::is_held(&self.directory.join(HandedOver::log(rank)));
-        let who = match self.here.iter().find(|rank| !is_held(**rank)) {
-            Some(rank) => format!("rank {rank}"),
-            // An image goes with the launcher of the writer.
-            None if !self.directory.exists() => "a rank".to_owned(),
-            None => return None,
-        };
-        Some(format!("{who} of component '{}' has ended before it had closed the file", self.rule.from()))
     }
 
     /// All of it, when the writer has closed the file.
@@ -353,45 +336,62 @@ impl Incoming {
     /// Tells the launcher what did not come.
     pub fn tell(&self, what: &str) {
         let why = format!("session {} from component '{}': {what}", self.session, self.rule.from());
+        self.tell_launcher(Event::Missed { path: self.target.clone(), why });
+    }
+
+    /// The same of what the program has asked for and the session has: it does not go to this component whole.
+    pub fn failed(&self, what: &str) {
+        self.tell(what);
+        let _ = self.failed.set(what.to_owned());
+    }
+
+    fn tell_launcher(&self, event: Event) {
         if let Some(run) = run() {
-            run.tell(Event::Missed { path: self.target.clone(), why });
+            run.tell(event);
         }
     }
 
-    /// This component has all it wants when all of these ranks say so. Collective.
-    pub fn end_together(&self, comm: &dyn Comm) {
-        let mut together = barrier(comm);
-        if self.is_spread {
-            // Launchers of other nodes hear of it later.
-            let reader = run().and_then(|run| run.rules().component.as_deref()).filter(|_| comm.rank() == 0);
-            let taken = reader.map(|reader| Taken::of(&self.rule, reader, &self.target));
-            if let Some(Err(error)) = taken.map(|taken| taken.note(self.session, &self.directory)) {
-                self.tell(&format!("cannot say on other nodes that it was read: {error}"));
-            }
-            together = together.and_then(|()| barrier(comm));
-        }
-        if together.is_ok() {
-            self.end();
+    /// This program has all it wants when all of its ranks say so. If no other one of the component has the session open, it ends
+    /// for the component. Collective.
+    pub fn end_together(&mut self, comm: &dyn Comm) {
+        note_closed(&self.target, &self.token, self.session);
+        let ended = self.end(comm);
+        if let Err(error) = ended {
+            self.tell(&format!("cannot say that it was read: {error}"));
         }
         // All know it before one opens the next session.
         let _ = barrier(comm);
+        // Nor does a rank open the header any more, which may be slower than one that has closed it already.
+        self.kept.take().iter().for_each(|directory| HandedOver::discard(directory));
     }
 
-    /// This component has all it wants. On all ranks: one of each node says so.
-    pub fn end(&self) {
-        self.kept.iter().for_each(|directory| HandedOver::discard(directory));
-        let Some(run) = run().filter(|_| self.is_first) else { return };
-        if let Some(reader) = &run.rules().component
-            && let Err(error) = HandedOver::note(&self.directory, reader, Reading::Done)
-            && self.directory.exists()
-        {
-            self.tell(&format!("cannot say that it was read: {error}"));
+    /// Collective.
+    fn end(&mut self, comm: &dyn Comm) -> Result<()> {
+        let failed = all_gather(comm, &written(&self.failed.get())?)?;
+        let failed = failed.iter().map(|bytes| read::<Option<String>>(bytes)).collect::<Result<Vec<_>>>()?;
+        let failed = failed.into_iter().flatten().next();
+        let is_last = share(comm, &self.taking.take().map_or(Ok(false), Taking::end))??;
+        let Some(reader) = reader().filter(|_| self.is_first) else { return Ok(()) };
+        let noted = match &failed {
+            Some(why) => HandedOver::note_failed(&self.directory, reader, why),
+            None => Ok(()),
+        };
+        let noted = noted.and_then(|()| match is_last {
+            true => HandedOver::note(&self.directory, reader, Reading::Done),
+            false => Ok(()),
+        });
+        if failed.is_none() {
+            let (from, session, closed_ms) = (self.rule.from().to_owned(), self.session, self.begun.closed_ms);
+            self.tell_launcher(Event::Received { path: self.target.clone(), from, session, closed_ms });
         }
-        if !self.is_lost {
-            let (from, session) = (self.rule.from().to_owned(), self.session);
-            run.tell(Event::Received { path: self.target.clone(), from, session });
-        }
+        // What has gone wants no notes.
+        noted.or_else(|error| if self.directory.exists() { Err(error) } else { Ok(()) })
     }
+}
+
+/// The component of this process.
+fn reader() -> Option<&'static str> {
+    run().and_then(|run| run.rules().component.as_deref())
 }
 
 /// The program has closed the file, in this process: what came of variables with a bound is told.

@@ -22,6 +22,7 @@ mod access;
 mod apart;
 mod arriving;
 mod asking;
+mod awaiting;
 mod begin_end;
 mod beside;
 mod calls;

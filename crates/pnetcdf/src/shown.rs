@@ -126,11 +126,11 @@ pub(crate) fn named(id: c_int) -> Option<Vec<u8>> {
 
 /// Closes a file that is shown. `None` if `id` is none. Collective.
 pub(crate) fn end(id: c_int, aborts: bool) -> Option<c_int> {
-    let opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner).remove(&(library(), id))?;
+    let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner).remove(&(library(), id))?;
     // SAFETY: PnetCDF's functions for a file that it knows.
     let code = unsafe { if aborts { real!(ncmpi_abort(c_int))(id) } else { real!(ncmpi_close(c_int))(id) } };
     let rank = opened.ranks.comm().rank();
-    if let Some(incoming) = &opened.incoming {
+    if let Some(incoming) = &mut opened.incoming {
         incoming.end_together(opened.ranks.comm());
         if rank == 0 {
             forget(&opened.directory, &opened.ranks);

@@ -240,8 +240,7 @@ pub(crate) unsafe fn scatter(
     let values = if held.as_is || held.element == variable.element {
         values
     } else {
-        // PnetCDF leaves what is out of range undefined when it reads.
-        if !convert(values, variable.element, held.element, &vec![0; size], &mut converted) {
+        if !convert(values, variable.element, held.element, &held.element.fill(), &mut converted) {
             code = ERANGE;
         }
         &converted

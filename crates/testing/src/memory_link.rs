@@ -33,8 +33,7 @@ impl Link for MemoryLink {
         if self.is_gone.load(Ordering::Relaxed) {
             return Err(Error::new(ErrorKind::Read, format!("the aggregator of node '{}' is gone", self.node)));
         }
-        let answer =
-            self.answers.answer(question, &mut || Ok(())).map_err(|error| error.at(format!("node '{}'", self.node)))?;
+        let answer = self.answers.answer(question).map_err(|error| error.at(format!("node '{}'", self.node)))?;
         match answer.len() {
             0..=LONGEST_ANSWER => Ok(answer),
             _ => Err(Error::unsupported("an answer that is too long for a link").at(format!("node '{}'", self.node))),

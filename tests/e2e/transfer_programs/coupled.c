@@ -9,8 +9,8 @@
  *       "members" makes ranks with even numbers and those with odd ones two members of an ensemble, with a file for each
  *       The writer: "kill" ends rank 0 by SIGKILL before it closes the file, "exit" ends without closing it, "hang" waits for
  *       a minute before that. The reader: "late" waits for two seconds before it opens the file, "unread" opens and closes it,
- *       "fails" expects that reading fails, "absent" that opening fails, "die" ends rank 0 by SIGKILL when it has the file
- *       open. */
+ *       "holds" waits for the file 'go' when it has it open, "fails" expects that reading fails; both make the file 'opened'
+ *       before. "absent" expects that opening fails, "die" ends rank 0 by SIGKILL when it has the file open. */
 #include <mpi.h>
 #include <pnetcdf.h>
 #include <signal.h>
@@ -148,6 +148,11 @@ static void read_session(const char *name, int session) {
     if (is("unread")) {
         OK(ncmpi_close(id));
         return;
+    }
+    if ((is("holds") || is("fails")) && rank == 0) fclose(fopen("opened", "w"));
+    if (is("holds")) {
+        int left = 2000;
+        while (access("go", F_OK) != 0 && left-- > 0) usleep(10000);
     }
     OK(ncmpi_inq_dimid(id, "time", &dims[0]));
     OK(ncmpi_inq_varid(id, "field", &field));

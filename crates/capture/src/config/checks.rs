@@ -5,7 +5,7 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use super::compress::{CompressRule, Output, When};
 use super::route::Route;
 use super::rule::FileRule;
-use super::transfer::{InFlight, Keep};
+use super::transfer::InFlight;
 
 /// Refuses values that make no sense, and keys that the route would not heed.
 pub(super) fn check(rule: &FileRule) -> Result<()> {
@@ -34,21 +34,21 @@ fn transfer(rule: &FileRule) -> Result<()> {
     if rule.compresses_writes() || rule.compress.when.is_some() || rule.compress.wait.is_some() {
         return Err(refuse("'when' and 'wait' say nothing of transfers").hint("remove them"));
     }
-    let is_kept = rule.transfer.keep() != Keep::No;
+    let may_be_kept = rule.transfer.may_make_files();
     if rule.transfer.in_flight() == InFlight::Bound {
         if !rule.compress.has_bounds() {
             return Err(refuse("in_flight = \"bound\" without a bound: no value could lose anything").hint(
                 "state one, such as variables.T.max_rel_error = 1e-3, or write in_flight = \"auto\", which loses nothing",
             ));
         }
-        if !is_kept && (rule.compress.says_more_than_bounds() || rule.compress.output.is_some()) {
+        if !may_be_kept && (rule.compress.says_more_than_bounds() || rule.compress.output.is_some()) {
             return Err(refuse(
                 "no file is kept of the transfer: goals, formats, chains and chunks say nothing of it; bounds do",
             )
-            .hint("remove them, or set keep = true or keep = \"late\""));
+            .hint("remove them, or set keep = true or when_late = \"keep\""));
         }
-    } else if !is_kept && (rule.compress.says_anything() || rule.compress.output.is_some()) {
-        let hint = "remove them, or set keep = true or keep = \"late\"; with in_flight = \"bound\" bounds hold on the way \
+    } else if !may_be_kept && (rule.compress.says_anything() || rule.compress.output.is_some()) {
+        let hint = "remove them, or set keep = true or when_late = \"keep\"; with in_flight = \"bound\" bounds hold on the way \
                     to other nodes";
         return Err(refuse("no file is kept of the transfer: goals, bounds and formats say nothing of it").hint(hint));
     }
@@ -58,7 +58,7 @@ fn transfer(rule: &FileRule) -> Result<()> {
 fn checkpoint(rule: &FileRule) -> Result<()> {
     if rule.transfer.says_anything() {
         return Err(refuse(
-            "from, to, publish, every, exclude, replay, in_flight, timeout, rendezvous and keep = true are for route \"transfer\"",
+            "from, to, publish, every, exclude, replay, in_flight, when_late, timeout, rendezvous and keep = true are for route \"transfer\"",
         )
         .hint("remove them; 'keep' is the number of sets that stay"));
     }
@@ -102,7 +102,7 @@ fn others(rule: &FileRule) -> Result<()> {
     }
     if rule.route != Route::Transfer && rule.transfer.says_anything() {
         return Err(refuse(
-            "from, to, publish, every, exclude, replay, in_flight, timeout, rendezvous and keep = true are for route \"transfer\"",
+            "from, to, publish, every, exclude, replay, in_flight, when_late, timeout, rendezvous and keep = true are for route \"transfer\"",
         )
         .hint("add route = \"transfer\", or remove them"));
     }

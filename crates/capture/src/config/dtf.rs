@@ -13,7 +13,7 @@ use super::compress::CompressRule;
 use super::restart::NamePattern;
 use super::route::Route;
 use super::rule::FileRule;
-use super::transfer::{Keep, Publish, TransferRule};
+use super::transfer::{Publish, TransferRule};
 
 /// Keys of `[INFO]` and `[FILE]` that say how DTF works inside. Knarr has no need of them.
 const NOT_NEEDED: [&str; 7] =
@@ -26,7 +26,7 @@ struct Section {
     names: Vec<NamePattern>,
     exclude: Vec<NamePattern>,
     components: [Option<String>; 2],
-    keep: Option<Keep>,
+    keep: Option<bool>,
     replay: Option<bool>,
 }
 
@@ -84,8 +84,8 @@ pub(super) fn parse(text: &str) -> Result<Vec<FileRule>> {
                 };
                 section.components[usize::from(key == "comp2")] = Some(known.clone());
             }
-            ("mode", "transfer") => section.keep = Some(Keep::No),
-            ("mode", "file") => section.keep = Some(Keep::Yes),
+            ("mode", "transfer") => section.keep = Some(false),
+            ("mode", "file") => section.keep = Some(true),
             ("mode", _) => return wrong(&format!("unknown mode '{value}'"), "write mode=transfer or mode=file"),
             ("write_only", "0") => {}
             ("replay_io", replay @ ("0" | "1")) => section.replay = Some(replay == "1"),
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn rules_are_those_of_the_file_in_both_directions() {
         let rules = parse(INI).unwrap();
-        let said: Vec<(&str, &str, &[String], Keep)> = rules
+        let said: Vec<(&str, &str, &[String], bool)> = rules
             .iter()
             .map(|rule| (rule.pattern.as_str(), rule.transfer.from(), rule.transfer.to(), rule.transfer.keep()))
             .collect();
@@ -188,10 +188,10 @@ mod tests {
         assert_eq!(
             said,
             [
-                ("*Hist.d*.nc*", "scale", letkf.as_slice(), Keep::No),
-                ("*Hist.d*.nc*", "LETKF", scale.as_slice(), Keep::No),
-                ("*anal*", "LETKF", scale.as_slice(), Keep::Yes),
-                ("*anal*", "scale", letkf.as_slice(), Keep::Yes),
+                ("*Hist.d*.nc*", "scale", letkf.as_slice(), false),
+                ("*Hist.d*.nc*", "LETKF", scale.as_slice(), false),
+                ("*anal*", "LETKF", scale.as_slice(), true),
+                ("*anal*", "scale", letkf.as_slice(), true),
             ]
         );
         let of = |path: &str| {

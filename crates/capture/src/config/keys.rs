@@ -15,7 +15,7 @@ use super::compress::{CompressRule, Output, VariableRule, Wait, When};
 use super::restart::{NamePattern, Ranks, Time};
 use super::route::Route;
 use super::rule::FileRule;
-use super::transfer::{InFlight, Keep, Publish, TransferRule};
+use super::transfer::{InFlight, Publish, TransferRule, WhenLate};
 
 /// All of them, under the names that users give them.
 #[derive(Deserialize)]
@@ -57,19 +57,17 @@ pub(super) struct FileKeys {
     exclude: Option<Vec<NamePattern>>,
     replay: Option<bool>,
     in_flight: Option<InFlight>,
+    when_late: Option<WhenLate>,
     timeout: Option<Time>,
     rendezvous: Option<PathBuf>,
 }
 
 /// `keep`, which two routes have.
 #[derive(Deserialize)]
-#[serde(
-    untagged,
-    expecting = "a nonzero number, of the newest sets that stay; for route \"transfer\": true, false or \"late\""
-)]
+#[serde(untagged, expecting = "a nonzero number, of the newest sets that stay; for route \"transfer\": true or false")]
 enum KeepKey {
     Sets(NonZeroU32),
-    File(Keep),
+    File(bool),
 }
 
 /// Moves keys that stand in `[[file]]` itself into the table of a route.
@@ -109,7 +107,7 @@ impl FileKeys {
         move_into!(compress: keys.when, keys.portable, keys.low, keys.high, keys.output, keys.wait, keys.variables);
         move_into!(checkpoint: keys.group_size, keys.scheme, keys.block_size, keys.similar, keys.bundle_below);
         move_into!(checkpoint: keys.copies, keys.ranks, keys.sets, keys.remove_originals, keys.settle);
-        move_into!(transfer: keys.from, keys.to, keys.publish, keys.every, keys.exclude, keys.replay, keys.in_flight, keys.timeout, keys.rendezvous);
+        move_into!(transfer: keys.from, keys.to, keys.publish, keys.every, keys.exclude, keys.replay, keys.in_flight, keys.when_late, keys.timeout, keys.rendezvous);
         match keys.keep {
             Some(KeepKey::Sets(sets)) => put(&mut checkpoint.keep, Some(sets), "keep", "checkpoint")?,
             Some(KeepKey::File(keep)) => put(&mut transfer.keep, Some(keep), "keep", "transfer")?,

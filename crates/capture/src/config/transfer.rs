@@ -9,51 +9,17 @@ use serde::{Deserialize, Serialize};
 
 use super::restart::{NamePattern, Time};
 
-/// Whether a file is made of what is transferred.
+/// What becomes of a session that a reader has not taken and will not take any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(from = "KeepText", into = "KeepText")]
-pub enum Keep {
-    /// No.
-    #[default]
-    No,
-    /// Yes, after the readers have had it.
-    Yes,
-    /// If some reader has not come in time.
-    Late,
-}
-
-/// How that is written.
-#[derive(Serialize, Deserialize)]
-#[serde(untagged, expecting = "true, false or \"late\"")]
-enum KeepText {
-    Word(bool),
-    Late(Late),
-}
-
-#[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Late {
-    Late,
-}
-
-impl From<KeepText> for Keep {
-    fn from(text: KeepText) -> Self {
-        match text {
-            KeepText::Word(false) => Self::No,
-            KeepText::Word(true) => Self::Yes,
-            KeepText::Late(Late::Late) => Self::Late,
-        }
-    }
-}
-
-impl From<Keep> for KeepText {
-    fn from(keep: Keep) -> Self {
-        match keep {
-            Keep::No => Self::Word(false),
-            Keep::Yes => Self::Word(true),
-            Keep::Late => Self::Late(Late::Late),
-        }
-    }
+pub enum WhenLate {
+    /// It waits for a reader of that name, however long.
+    Wait,
+    /// A file is made of it.
+    #[default]
+    Keep,
+    /// Its values are discarded.
+    Discard,
 }
 
 /// When values become visible to the components that read them.
@@ -99,8 +65,10 @@ pub struct TransferRule {
     pub from: Option<String>,
     /// The components that read it.
     pub to: Option<Vec<String>>,
-    /// Whether a file is made, too.
-    pub keep: Option<Keep>,
+    /// Whether a file is made, too, when the readers have had a session.
+    pub keep: Option<bool>,
+    /// What becomes of sessions that a reader does not take.
+    pub when_late: Option<WhenLate>,
     /// When values become visible.
     pub publish: Option<Publish>,
     /// Readers get each session whose number is a multiple of this.
@@ -111,7 +79,7 @@ pub struct TransferRule {
     pub exclude: Option<Vec<NamePattern>>,
     /// How values cross the network.
     pub in_flight: Option<InFlight>,
-    /// How long one side waits for the other.
+    /// How long one side waits for the other, from the last sign of life on.
     pub timeout: Option<Time>,
     /// Directory in which components meet, relative to the configuration file.
     pub rendezvous: Option<PathBuf>,
@@ -128,9 +96,19 @@ impl TransferRule {
         self.to.as_deref().unwrap_or_default()
     }
 
-    /// Whether a file is made, too.
-    pub fn keep(&self) -> Keep {
-        self.keep.unwrap_or_default()
+    /// Whether a file is made, too, when the readers have had a session.
+    pub fn keep(&self) -> bool {
+        self.keep.unwrap_or(false)
+    }
+
+    /// What becomes of sessions that a reader does not take.
+    pub fn when_late(&self) -> WhenLate {
+        self.when_late.unwrap_or_default()
+    }
+
+    /// True if files may be made of sessions.
+    pub fn may_make_files(&self) -> bool {
+        self.keep() || self.when_late() == WhenLate::Keep
     }
 
     /// When values become visible.
@@ -158,7 +136,7 @@ impl TransferRule {
         self.in_flight.unwrap_or_default()
     }
 
-    /// How long one side waits for the other.
+    /// How long one side waits for the other, from the last sign of life on.
     pub fn timeout(&self) -> Duration {
         self.timeout.map_or(PATIENCE, |time| time.0)
     }

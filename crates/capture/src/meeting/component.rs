@@ -3,10 +3,11 @@
 //! The directory lies on a file system that all nodes share, where each question takes long. So nobody looks at every launcher:
 //! each looks whether the next one lives, and what it finds is marked in the directory ([`Component::look_after_next`]).
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, TryLockError};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
-use std::os::unix::fs::MetadataExt;
+use std::net::IpAddr;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::address::Address;
 use super::names::{ADDRESS, ENDED, NODE, RUNNING, name_of, numbers};
 use crate::document::get;
+use crate::message::path_bytes;
 
 /// Locked for a moment by launchers that come and go. Empty unless one of them was killed: on a network file system what a file
 /// has that is opened is new, while a file of a new name may not be seen for a minute.
@@ -29,12 +31,24 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 const FEW: usize = 64;
 
 /// A launcher that enters.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Launcher {
     /// Launchers of one run are one component together.
     pub run: String,
     /// Its node, which no other launcher of the run has.
     pub node: String,
+    /// The spool of its node; empty if it has none.
+    #[serde(with = "path_bytes", default)]
+    pub spool: PathBuf,
+    /// No other spool has this, on whatever node.
+    #[serde(default)]
+    pub token: String,
+    /// Launchers that say the same here reach each other at the loopback.
+    #[serde(default)]
+    pub network: Option<String>,
+    /// The addresses of its node.
+    #[serde(default)]
+    pub addresses: Vec<IpAddr>,
 }
 
 /// A component of this run, or the part of it that is on this node. Dropping it takes it out of the directory, and with the
@@ -68,9 +82,7 @@ fn living(directory: &Path) -> Option<u64> {
 
 /// Names of nodes may have characters that names of files may not.
 fn number_of(node: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    node.hash(&mut hasher);
-    hasher.finish()
+    knarr_link::number_of(node.as_bytes())
 }
 
 /// The number of the first launcher of a run: those of earlier runs are lower.
@@ -84,19 +96,66 @@ fn is_in_the_way(directory: &Path) -> bool {
     fs::metadata(directory).is_ok_and(|found| !found.is_dir())
 }
 
+/// Makes the directory in which components meet if it is not there. It is refused if others than this user could change what is
+/// in it: programs believe it.
+fn make_rendezvous(rendezvous: &Path) -> Result<()> {
+    let place = |error: Error| error.at(rendezvous.display().to_string());
+    match fs::DirBuilder::new().mode(0o700).create(rendezvous) {
+        Ok(()) => return Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let what = "the directory in which 'rendezvous' is to be made is not there";
+            return Err(place(Error::new(ErrorKind::Config, what).hint("correct 'rendezvous', or make the directory")));
+        }
+        Err(error) => return Err(Error::write(rendezvous, &error)),
+    }
+    let found = fs::metadata(rendezvous).map_err(|error| Error::read(rendezvous, &error))?;
+    if !found.is_dir() {
+        let what = "'rendezvous' is no directory";
+        return Err(place(Error::new(ErrorKind::Config, what).hint("name a directory that is not there yet")));
+    }
+    if found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o022 != 0 {
+        let what = "'rendezvous' belongs to another user, or others may write to it";
+        let hint = "name a directory of your own that others cannot write to, or one that is not there yet";
+        return Err(place(Error::new(ErrorKind::Config, what).hint(hint)));
+    }
+    Ok(())
+}
+
+/// Refuses to be a component of which there are launchers on other nodes, where nobody can tell whether these live.
+fn refuse_local_locks(directory: &Path, who: &Launcher) -> Result<()> {
+    let launcher = |number| get::<Launcher>(directory, &name_of(RUNNING, number)).ok().flatten();
+    let mut others = numbers(directory, RUNNING).into_iter().filter_map(launcher);
+    match others.find(|other| other.node != who.node) {
+        Some(other) if super::locks::has_local_locks(directory) => {
+            let what = format!(
+                "the file system keeps locks on one node only, so nobody can tell whether the 'knarr run' of node '{}' lives",
+                other.node
+            );
+            let hint = "mount it with locks that all nodes share (flock), or let 'rendezvous' be on another file system; what \
+                        a run has left that is gone may be removed";
+            Err(Error::new(ErrorKind::Config, what).hint(hint).at(directory.display().to_string()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Locks the door of a component, whose directory is made if it is not there.
-fn lock_door(directory: &Path) -> Result<File> {
+fn lock_door(rendezvous: &Path, directory: &Path) -> Result<File> {
     let write_error = |error: std::io::Error| Error::write(directory, &error);
     let begin = Instant::now();
     let path = directory.join(DOOR);
     let open = || {
-        fs::create_dir_all(directory)?;
+        match fs::create_dir(directory) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
         File::options().create(true).truncate(false).write(true).open(&path)
     };
     loop {
         match open() {
-            // Who was there removes the directory at this moment.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            // Who was there removes the directory at this moment, and perhaps that in which it is.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => make_rendezvous(rendezvous)?,
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && !is_in_the_way(directory) => {}
             Err(error) => return Err(write_error(error)),
             Ok(door) => match door.try_lock() {
@@ -125,18 +184,20 @@ impl Component {
     /// What an earlier run of that name has left is removed.
     ///
     /// # Errors
-    /// `Exists` if another run is that component; `Write`.
+    /// `Exists` if another run is that component; `Config` if others may change what is in the directory; `Write`.
     pub fn enter(rendezvous: &Path, name: &str, who: &Launcher) -> Result<Self> {
         let directory = rendezvous.join(name);
         let begin = Instant::now();
+        make_rendezvous(rendezvous)?;
         loop {
-            let door = lock_door(&directory)?;
+            let door = lock_door(rendezvous, &directory)?;
             let living = living(&directory);
             let is_with = |number: u64| {
                 let other = get::<Launcher>(&directory, &name_of(RUNNING, number)).ok().flatten();
                 other.is_some_and(|other| other.run == who.run)
             };
             let node = number_of(&who.node);
+            refuse_local_locks(&directory, who)?;
             match living {
                 None => clear(&directory),
                 Some(number) if is_with(number) && !directory.join(name_of(NODE, node)).exists() => {}
@@ -172,6 +233,11 @@ impl Component {
     /// The number of launchers that the component `name` has in the directory `rendezvous`.
     pub fn launchers(rendezvous: &Path, name: &str) -> usize {
         numbers(&rendezvous.join(name), RUNNING).len()
+    }
+
+    /// True if the launcher with this number has not left.
+    pub fn is_there(rendezvous: &Path, name: &str, number: u64) -> bool {
+        rendezvous.join(name).join(name_of(RUNNING, number)).exists()
     }
 
     /// Says how other nodes reach the launcher.
@@ -222,6 +288,7 @@ fn clear(directory: &Path) {
     }
     let _ = File::options().write(true).open(directory.join(DOOR)).and_then(|door| door.set_len(0));
     let _ = fs::remove_dir_all(super::offers::files(directory));
+    let _ = fs::remove_dir_all(super::taking::taken(directory));
 }
 
 /// Makes the file that says that a launcher runs. It is locked before it has its name.
@@ -237,7 +304,7 @@ fn run(directory: &Path, number: u64, who: &Launcher) -> std::io::Result<File> {
 impl Drop for Component {
     fn drop(&mut self) {
         // Nothing is left to report a failure to; the next run of that name removes what stays.
-        let _door = lock_door(&self.directory);
+        let _door = lock_door(&self.rendezvous, &self.directory);
         let _ = fs::remove_file(self.directory.join(name_of(NODE, self.node)));
         for what in [ADDRESS, ENDED, RUNNING] {
             let _ = fs::remove_file(self.path(what));
@@ -251,9 +318,10 @@ impl Drop for Component {
 }
 
 /// Whether a component is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Presence {
     /// No run is that component, or one of its launchers was killed.
+    #[default]
     Absent,
     /// Its program runs.
     Running,
@@ -261,19 +329,70 @@ pub enum Presence {
     Ended,
 }
 
+/// What the directory of a component says of its launchers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Listed {
+    /// Those that are there, by their numbers.
+    pub launchers: BTreeMap<u64, Launcher>,
+    /// Those whose program has ended.
+    pub ended: BTreeSet<u64>,
+    /// Those that answer other nodes.
+    pub answering: BTreeSet<u64>,
+    /// One of them was killed.
+    pub is_lost: bool,
+    /// It lives, of those that were asked.
+    pub lives: bool,
+}
+
+impl Listed {
+    /// What that of the component `name` in the directory `rendezvous` says. Launchers that are `known` are not read again: they
+    /// stay as they are, and no other one has their numbers. `lives` says of a launcher whether it lives, if that can be told
+    /// without the file system that all nodes share.
+    pub fn read(rendezvous: &Path, name: &str, known: &Self, lives: impl Fn(&Launcher) -> Option<bool>) -> Self {
+        let directory = rendezvous.join(name);
+        let mut found = Self::default();
+        let mut running = Vec::new();
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let split = name.to_str().and_then(|name| name.split_once('.'));
+            let Some((what, Ok(number))) = split.map(|(what, number)| (what, number.parse::<u64>())) else { continue };
+            match what {
+                RUNNING => running.push(number),
+                ENDED => drop(found.ended.insert(number)),
+                ADDRESS => drop(found.answering.insert(number)),
+                _ => {}
+            }
+        }
+        running.sort_unstable();
+        for number in running {
+            let read = || get::<Launcher>(&directory, &name_of(RUNNING, number)).ok().flatten();
+            // What cannot be read has gone, or says nothing that is of use here.
+            let launcher = known.launchers.get(&number).cloned().or_else(read).unwrap_or_default();
+            found.launchers.insert(number, launcher);
+        }
+        // One that goes has taken its file along. The others look after each other.
+        let asked =
+            |(number, launcher): (&u64, &Launcher)| lives(launcher).or_else(|| self::lives(&directory, *number));
+        found.lives = found.launchers.iter().find_map(asked) == Some(true);
+        found.is_lost = found.lives && fs::metadata(directory.join(DOOR)).is_ok_and(|door| door.len() > 0);
+        found
+    }
+
+    /// Whether the component is there.
+    pub fn presence(&self) -> Presence {
+        let has_ended = || self.launchers.keys().all(|number| self.ended.contains(number));
+        match self.lives && !self.is_lost {
+            false => Presence::Absent,
+            true if has_ended() => Presence::Ended,
+            true => Presence::Running,
+        }
+    }
+}
+
 impl Presence {
     /// That of the component `name` in the directory `rendezvous`.
     pub fn of(rendezvous: &Path, name: &str) -> Self {
-        let directory = rendezvous.join(name);
-        let running = numbers(&directory, RUNNING);
-        // One that goes has taken its file along. The others look after each other.
-        let lives = running.iter().find_map(|number| lives(&directory, *number));
-        let door = || File::open(directory.join(DOOR)).and_then(|door| door.metadata());
-        if lives != Some(true) || door().is_ok_and(|door| door.len() > 0) {
-            return Self::Absent;
-        }
-        let ended = numbers(&directory, ENDED);
-        if running.iter().all(|number| ended.contains(number)) { Self::Ended } else { Self::Running }
+        Listed::read(rendezvous, name, &Listed::default(), |_| None).presence()
     }
 }
 
@@ -282,12 +401,13 @@ mod tests {
     use super::*;
 
     fn launcher(run: &str, node: &str) -> Launcher {
-        Launcher { run: run.to_owned(), node: node.to_owned() }
+        Launcher { run: run.to_owned(), node: node.to_owned(), ..Launcher::default() }
     }
 
     #[test]
     fn a_component_is_there_as_long_as_its_run() {
         let rendezvous = std::env::temp_dir().join(format!("knarr-component-{}", std::process::id())).join("meet");
+        fs::create_dir_all(rendezvous.parent().unwrap()).unwrap();
         let of = |name: &str| Presence::of(&rendezvous, name);
         let enter = |name: &str, run: &str| Component::enter(&rendezvous, name, &launcher(run, "n"));
         assert_eq!(of("a"), Presence::Absent);
@@ -307,6 +427,7 @@ mod tests {
     #[test]
     fn the_launchers_of_a_run_are_one_component() {
         let rendezvous = std::env::temp_dir().join(format!("knarr-launchers-{}", std::process::id())).join("meet");
+        fs::create_dir_all(rendezvous.parent().unwrap()).unwrap();
         let of = || Presence::of(&rendezvous, "a");
         let enter = |run: &str, node: &str| Component::enter(&rendezvous, "a", &launcher(run, node));
         let [one, two, three] = ["x", "y", "z"].map(|node| enter("1", node).unwrap());
@@ -348,6 +469,7 @@ mod tests {
     #[test]
     fn many_that_come_and_go_at_once_do_not_get_in_each_others_way() {
         let rendezvous = std::env::temp_dir().join(format!("knarr-door-{}", std::process::id())).join("meet");
+        fs::create_dir_all(rendezvous.parent().unwrap()).unwrap();
         std::thread::scope(|scope| {
             for node in 0..8 {
                 let rendezvous = &rendezvous;
@@ -360,5 +482,32 @@ mod tests {
         });
         assert!(!rendezvous.exists());
         fs::remove_dir_all(rendezvous.parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn a_rendezvous_is_ones_own_and_no_name_is_made_by_mistake() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = std::env::temp_dir().join(format!("knarr-rendezvous-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let enter = |rendezvous: &Path| Component::enter(rendezvous, "a", &launcher("1", "n")).map(drop);
+        let refused = |rendezvous: &Path, said: &str| {
+            let error = enter(rendezvous).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+            assert!(error.to_string().contains(said) && error.advice().is_some(), "{error}");
+        };
+        refused(&folder.join("misspelt/meet"), "is not there");
+        fs::write(folder.join("file"), b"").unwrap();
+        refused(&folder.join("file"), "no directory");
+        let open = folder.join("open");
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+        refused(&open, "others may write");
+        std::os::unix::fs::symlink(&open, folder.join("link")).unwrap();
+        refused(&folder.join("link"), "others may write");
+        enter(&folder.join("own")).unwrap();
+        // Others may read what is in it, but for secrets.
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
+        enter(&folder.join("link")).unwrap();
+        fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -1,19 +1,18 @@
-//! Components on other nodes, as the programs of this node see them.
+//! Other components, as the programs of this node see them.
 //!
-//! The launcher keeps an *image* of each such component in its own spool: a directory as the component has it in the
-//! rendezvous, with sessions whose values lie elsewhere. Programs look there as they look into the rendezvous. A component with
-//! launchers on several nodes is seen by its image even where one of them is on this node.
+//! Programs never look into the rendezvous: it lies on a file system that all nodes share, and there may be very many of them.
+//! The launcher of their node does, and keeps an *image* of it in its own spool: what it knows of each component, and the
+//! sessions that this one is to read.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
-use knarr_array::error::Result;
+use knarr_array::error::{Error, Result};
+use serde::{Deserialize, Serialize};
 
-use super::address::Address;
 use super::component::Presence;
-use crate::config::TransferRule;
 use crate::document::{get, put};
-use crate::snapshot::SpoolPlace;
 
 /// Directory in the spool with all images. No file is handed over in it.
 const IMAGES: &str = "images";
@@ -23,7 +22,7 @@ pub fn image_of(spool: &Path, rendezvous: &Path) -> PathBuf {
     spool.join(IMAGES).join("met").join(rendezvous.strip_prefix("/").unwrap_or(rendezvous))
 }
 
-/// Directory in the spool with the sessions of images.
+/// Directory in the spool with the sessions of other nodes.
 pub fn sessions_of_images(spool: &Path) -> PathBuf {
     spool.join(IMAGES).join("sessions")
 }
@@ -34,7 +33,7 @@ pub struct Gone;
 impl Gone {
     const NAME: &'static str = "gone.json";
 
-    /// Notes it in the directory of a session, or of images of components.
+    /// Notes it in the directory of a session.
     ///
     /// # Errors
     /// `Write`.
@@ -53,44 +52,106 @@ impl Gone {
     }
 }
 
-/// A component that writes, where programs on this node meet it.
-pub struct Writer {
-    /// The rule, with the directory to look in as its rendezvous.
-    pub met: TransferRule,
+/// What is known of another component.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Met {
     /// Whether it is there.
     pub presence: Presence,
-    /// Why it is not reached, if its launchers live.
+    /// Why it is not, if its launchers live.
     pub why: Option<String>,
+    /// It was there in the life of this run.
+    pub was_seen: bool,
+    /// When it gave the last sign of life, or this run began: milliseconds since 1970.
+    pub since: u64,
 }
 
-impl Writer {
-    /// The one that writes the files of the rule.
+impl Met {
+    const NAME: &'static str = "component.json";
+
+    /// One that nobody has seen since this moment.
+    pub fn nobody() -> Self {
+        Self { presence: Presence::Absent, why: None, was_seen: false, since: now() }
+    }
+
+    /// Directory in which the launcher says what it knows of the component `name` in the directory `rendezvous`.
+    pub fn directory(spool: &Path, rendezvous: &Path, name: &str) -> PathBuf {
+        image_of(spool, rendezvous).join(name)
+    }
+
+    /// Writes it into the spool of this node.
     ///
     /// # Errors
-    /// As for [`Address::all`].
-    pub fn of(rule: &TransferRule, own: &SpoolPlace) -> Result<Self> {
-        let (rendezvous, from) = (rule.rendezvous(), rule.from());
-        let image = image_of(&own.directory, rendezvous);
-        let shown = TransferRule { rendezvous: Some(image.clone()), ..rule.clone() };
-        // The launcher of this node looks whether that is still so: not every program need ask the file system that all share.
-        let presence = Presence::of(&image, from);
-        if presence != Presence::Absent {
-            return Ok(Self { met: shown, presence, why: None });
-        }
-        let there = Presence::of(rendezvous, from);
-        if Address::all(rendezvous, from)?.values().all(|address| address.is_near(own)) {
-            return Ok(Self { met: rule.clone(), presence: there, why: None });
-        }
-        // What a launcher that was killed has left is of no account.
-        let why = Gone::why(&image.join(gone_of(from))).filter(|_| there != Presence::Absent);
-        // The launcher has not reached it yet, and knows of no session of it.
-        let is_to_be_reached = why.is_none() && there != Presence::Absent;
-        let presence = if is_to_be_reached { Presence::Running } else { Presence::Absent };
-        Ok(Self { met: shown, presence, why })
+    /// `Write`.
+    pub fn save(&self, spool: &Path, rendezvous: &Path, name: &str) -> Result<()> {
+        let directory = Self::directory(spool, rendezvous, name);
+        fs::create_dir_all(&directory).map_err(|error| Error::write(&directory, &error))?;
+        put(&directory, Self::NAME, self)
+    }
+
+    /// What the launcher knows of the component `name` in the directory `rendezvous`.
+    ///
+    /// # Errors
+    /// `Read`, `Corrupt`; `Internal` if it says nothing.
+    pub fn read(spool: &Path, rendezvous: &Path, name: &str) -> Result<Self> {
+        let nothing = || Error::internal(format!("the launcher says nothing of component '{name}'"));
+        get(&Self::directory(spool, rendezvous, name), Self::NAME)?.ok_or_else(nothing)
+    }
+
+    /// Gives a sign of life now.
+    pub fn heard(&mut self) {
+        (self.since, self.was_seen) = (now(), true);
+    }
+
+    /// How long it has given no sign of life.
+    pub fn silence(&self) -> Duration {
+        Duration::from_millis(now().saturating_sub(self.since))
+    }
+
+    /// True if nothing more comes of it: it has ended, or has given no sign of life for so long.
+    pub fn is_over(&self, patience: Duration) -> bool {
+        self.presence != Presence::Running && (self.was_seen && self.why.is_none() || self.silence() > patience)
     }
 }
 
-/// Directory in the image of a rendezvous in which is noted why a component is gone: names of components have no dot in front.
-pub fn gone_of(from: &str) -> PathBuf {
-    PathBuf::from(format!(".gone-{from}"))
+/// Milliseconds since 1970.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_component_is_over_when_it_has_ended_or_is_silent_for_long() {
+        let patience = Duration::from_secs(60);
+        let mut met = Met::nobody();
+        assert!(!met.is_over(patience), "it may yet come");
+        met.since -= 61_000;
+        assert!(met.is_over(patience));
+        met.presence = Presence::Running;
+        assert!(!met.is_over(patience), "it runs, however long it says nothing");
+        met.heard();
+        for presence in [Presence::Ended, Presence::Absent] {
+            met.presence = presence;
+            assert!(met.is_over(patience));
+        }
+        // A network that is cut may come back.
+        met.why = Some("not reached".to_owned());
+        assert!(!met.is_over(patience));
+        met.since -= 61_000;
+        assert!(met.is_over(patience));
+    }
+
+    #[test]
+    fn what_the_launcher_says_comes_to_programs() {
+        let spool = std::env::temp_dir().join(format!("knarr-met-{}", std::process::id()));
+        let (rendezvous, met) = (Path::new("/data/meet"), Met::nobody());
+        assert!(Met::read(&spool, rendezvous, "a").is_err());
+        met.save(&spool, rendezvous, "a").unwrap();
+        assert_eq!(Met::read(&spool, rendezvous, "a").unwrap(), met);
+        assert!(Met::read(&spool, rendezvous, "b").is_err());
+        fs::remove_dir_all(spool).unwrap();
+    }
 }

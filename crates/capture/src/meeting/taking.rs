@@ -1,175 +1,192 @@
-//! Which sessions of a file a component has taken, and processes that have one open each for itself. Those do not know of each
-//! other, and may be on several nodes: a session ends for the component when the last of those that have it open closes it.
-//! Locks and notes are in the directory in which components meet, because launchers of other nodes hear of an end later.
+//! Which sessions of a file a component has taken, and programs that have one open. A component may have several programs, each
+//! of which opens the file for itself, and they may be on several nodes. A session ends for the component when the last of
+//! those that have it open closes it. Locks and notes are in a directory that all of them see.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, Result};
 
-use super::offers::Offers;
-use crate::config::TransferRule;
-use crate::handed_over::HandedOver;
+use super::offers::below;
 
-/// What a component has taken of a file, as all of its nodes know it at once.
+/// Sessions that are remembered of each spool, at most: older ones have been taken.
+const MOST: usize = 1000;
+
+/// What a component has taken of a file, as all of its programs know it at once.
 #[derive(Debug, Clone)]
 pub struct Taken {
-    path: PathBuf,
+    directory: PathBuf,
 }
 
-/// The last session that was taken of each spool with sessions of the file, by its token.
-type Last = BTreeMap<String, u64>;
+/// Directory in that of a component with all that it has taken.
+pub(super) fn taken(component: &Path) -> PathBuf {
+    component.join("taken")
+}
 
-fn read(mut noted: &File) -> std::io::Result<Last> {
+/// The sessions that were taken of each spool with sessions of the file, by its token.
+type Sessions = BTreeMap<String, BTreeSet<u64>>;
+
+fn read(mut noted: &File) -> std::io::Result<Sessions> {
     let mut text = Vec::new();
     noted.read_to_end(&mut text)?;
-    if text.is_empty() { Ok(Last::new()) } else { Ok(serde_json::from_slice(&text)?) }
+    if text.is_empty() { Ok(Sessions::new()) } else { Ok(serde_json::from_slice(&text)?) }
+}
+
+fn has(taken: &Sessions, token: &str, session: u64) -> bool {
+    let is_old = |known: &BTreeSet<u64>| known.len() >= MOST && known.first().is_some_and(|first| session < *first);
+    taken.get(token).is_some_and(|known| known.contains(&session) || is_old(known))
 }
 
 impl Taken {
-    /// Of the file at the absolute path `target`, by the component `reader`.
-    pub fn of(rule: &TransferRule, reader: &str, target: &Path) -> Self {
-        Self { path: Offers::met(rule.rendezvous(), reader, target).directory().join("taken.json") }
+    /// Of the file at the absolute path `target`. All programs of the component see `rendezvous`: that in which it meets others, or
+    /// the image of it in the spool if they are on one node.
+    pub fn of(rendezvous: &Path, reader: &str, target: &Path) -> Self {
+        Self { directory: below(taken(&rendezvous.join(reader)), target) }
     }
 
-    /// The token of the spool with the session in `directory`; `None` if that is gone.
-    fn token(directory: &Path) -> Result<Option<String>> {
-        HandedOver::find(directory)?.map(|handed| handed.origin(directory).map(|(token, _)| token)).transpose()
+    fn path(&self) -> PathBuf {
+        self.directory.join("taken.json")
     }
 
-    /// True if the component has taken a session, which lies in `directory`, or if that is gone. The launcher of this node may
-    /// not know it yet.
+    /// True if the component has taken a session of the spool with this token.
     ///
     /// # Errors
     /// `Read`, `Corrupt`.
-    pub fn has(&self, session: u64, directory: &Path) -> Result<bool> {
-        let read_error = |error: std::io::Error| Error::read(&self.path, &error);
-        let noted = match File::open(&self.path) {
+    pub fn has(&self, token: &str, session: u64) -> Result<bool> {
+        let read_error = |error: std::io::Error| Error::read(&self.path(), &error);
+        let noted = match File::open(self.path()) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
             opened => opened.map_err(read_error)?,
         };
         noted.lock_shared().map_err(read_error)?;
-        let last = read(&noted).map_err(read_error)?;
-        Ok(Self::token(directory)?.is_none_or(|token| last.get(&token).is_some_and(|last| *last >= session)))
+        Ok(has(&read(&noted).map_err(read_error)?, token, session))
     }
 
-    /// Notes that the component has taken a session, which lies in `directory`.
+    /// Notes that the component has taken a session. False if that was noted before.
     ///
     /// # Errors
     /// `Read`, `Corrupt`, `Write`.
-    pub fn note(&self, session: u64, directory: &Path) -> Result<()> {
-        let Some(token) = Self::token(directory)? else { return Ok(()) };
+    pub fn note(&self, token: &str, session: u64) -> Result<bool> {
         let note = || {
-            self.path.parent().map_or(Ok(()), fs::create_dir_all)?;
-            let mut noted = File::options().create(true).truncate(false).read(true).write(true).open(&self.path)?;
+            fs::create_dir_all(&self.directory)?;
+            let options = File::options().create(true).truncate(false).read(true).write(true).clone();
+            let mut noted = options.open(self.path())?;
             noted.lock()?;
-            let mut last = read(&noted)?;
-            last.insert(token, session);
+            let mut taken = read(&noted)?;
+            if has(&taken, token, session) {
+                return Ok(false);
+            }
+            let known = taken.entry(token.to_owned()).or_default();
+            known.insert(session);
+            while known.len() > MOST {
+                known.pop_first();
+            }
             noted.seek(SeekFrom::Start(0))?;
             noted.set_len(0)?;
-            noted.write_all(&serde_json::to_vec(&last)?)
+            noted.write_all(&serde_json::to_vec(&taken)?)?;
+            Ok(true)
         };
-        note().map_err(|error: std::io::Error| Error::write(&self.path, &error))
+        note().map_err(|error: std::io::Error| Error::write(&self.path(), &error))
     }
 }
 
-/// A process that has a session open. The lock goes with the process, however that ends.
+/// A program that has a session open. The lock goes with the process, however that ends.
 #[derive(Debug)]
 pub struct Taking {
     path: PathBuf,
     open: File,
     taken: Taken,
+    token: String,
     session: u64,
-    directory: PathBuf,
 }
 
 impl Taking {
-    /// Begins to take a session, which lies in `directory`, for the component `reader`. `None` if that has taken it to the end
-    /// meanwhile.
+    /// Begins to take a session of the spool with this token. `None` if the component has taken it to the end meanwhile.
     ///
     /// # Errors
     /// `Write`, `Read`, `Corrupt`.
-    pub fn begin(taken: Taken, reader: &str, session: u64, directory: &Path) -> Result<Option<Self>> {
-        let path = taken.path.with_file_name("open");
+    pub fn begin(taken: Taken, token: &str, session: u64) -> Result<Option<Self>> {
+        let path = taken.directory.join(format!("open {token} {session}"));
         let write_error = |error: std::io::Error| Error::write(&path, &error);
-        path.parent().map_or(Ok(()), fs::create_dir_all).map_err(write_error)?;
-        let open = File::options().create(true).truncate(false).read(true).write(true).open(&path);
+        fs::create_dir_all(&taken.directory).map_err(write_error)?;
+        let open = File::options().create(true).truncate(false).write(true).open(&path);
         let open = open.map_err(write_error)?;
         match open.try_lock_shared() {
             Ok(()) => {}
-            // Somebody ends a session at this moment.
+            // Somebody ends it at this moment.
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(write_error(error)),
         }
-        let is_next = HandedOver::is_unread(directory, reader) && !taken.has(session, directory)?;
-        let directory = directory.to_owned();
-        Ok(is_next.then_some(Self { path, open, taken, session, directory }))
+        // Whoever ended it has noted that before, and this file may be gone.
+        if taken.has(token, session)? {
+            let _ = fs::remove_file(&path);
+            return Ok(None);
+        }
+        Ok(Some(Self { path, open, taken, token: token.to_owned(), session }))
     }
 
-    /// This process has what it wants. `end` is called if no other one has the session open.
+    /// This program has what it wants. True if no other one has the session open: it has ended for the component.
     ///
     /// # Errors
-    /// As for [`Taken::note`]: other nodes hear of it later.
-    pub fn end(self, end: impl FnOnce()) -> Result<()> {
-        let Self { path, open, taken, session, directory } = self;
+    /// As for [`Taken::note`].
+    pub fn end(self) -> Result<bool> {
+        let Self { path, open, taken, token, session } = self;
         // Children that were forked meanwhile have the lock, too.
         let _ = open.unlock();
-        let Ok(last) = File::options().write(true).open(&path) else { return Ok(()) };
-        if last.try_lock().is_err() || taken.has(session, &directory).unwrap_or(false) {
-            return Ok(());
+        let Ok(last) = File::options().write(true).open(&path) else { return Ok(false) };
+        if last.try_lock().is_err() {
+            return Ok(false);
         }
-        let noted = taken.note(session, &directory);
-        end();
-        noted
+        let is_last = taken.note(&token, session)?;
+        let _ = fs::remove_file(&path);
+        Ok(is_last)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
 
-    /// The spool of one node, in which session 1 is shown.
-    fn session(folder: &Path, node: &str, token: &str) -> PathBuf {
-        let directory = folder.join(node).join("1-0");
-        fs::create_dir_all(&directory).unwrap();
-        fs::write(folder.join(node).join(crate::ALIVE), token).unwrap();
-        fs::write(directory.join(HandedOver::PUBLISHED), b"").unwrap();
-        let text = "[[file]]\npattern = \"*\"\nroute = \"transfer\"\nfrom = \"w\"\nto = [\"a\", \"b\"]\n";
-        let rule = Config::parse(text).unwrap().file.remove(0);
-        HandedOver::new(PathBuf::from("/data/x.h5"), rule, 1).begin(&directory).unwrap();
-        directory
+    #[test]
+    fn the_last_of_those_that_have_it_open_ends_a_session() {
+        let folder = std::env::temp_dir().join(format!("knarr-taking-{}", std::process::id()));
+        let taken = |reader: &str| Taken::of(&folder, reader, Path::new("/data/x.h5"));
+        let begin = |reader: &str, session: u64| Taking::begin(taken(reader), "token", session).unwrap();
+        let has_ended = |reader: &str, session: u64| taken(reader).has("token", session).unwrap();
+        let [first, second] = [(); 2].map(|()| begin("a", 1).unwrap());
+        let other = begin("b", 1).unwrap();
+        assert!(!first.end().unwrap() && !has_ended("a", 1));
+        // One is ahead of the others.
+        let ahead = begin("a", 2).unwrap();
+        assert!(ahead.end().unwrap() && has_ended("a", 2) && !has_ended("a", 1));
+        let third = begin("a", 1).unwrap();
+        assert!(!second.end().unwrap() && third.end().unwrap());
+        assert!(has_ended("a", 1) && !has_ended("b", 1) && begin("a", 1).is_none() && begin("a", 2).is_none());
+        assert!(other.end().unwrap() && begin("b", 1).is_none());
+        // One that was killed has it open no more.
+        drop(begin("a", 3).unwrap());
+        assert!(begin("a", 3).unwrap().end().unwrap());
+        // The writer was started again, and begins with its first session.
+        assert!(Taking::begin(taken("a"), "another token", 1).unwrap().unwrap().end().unwrap());
+        let left: Vec<_> =
+            fs::read_dir(&taken("a").directory).unwrap().flatten().map(|entry| entry.file_name()).collect();
+        assert_eq!(left, ["taken.json"]);
+        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
-    fn the_last_of_those_that_have_it_open_ends_a_session_on_all_nodes() {
-        let folder = std::env::temp_dir().join(format!("knarr-taking-{}", std::process::id()));
-        let rule = TransferRule { rendezvous: Some(folder.join("meet")), ..TransferRule::default() };
-        let target = Path::new("/data/x.h5");
-        // Images of one session on two nodes.
-        let [here, there] = ["here", "there"].map(|node| session(&folder, node, "token"));
-        let taken = |reader: &str| Taken::of(&rule, reader, target);
-        let begin = |reader: &str, directory: &Path| Taking::begin(taken(reader), reader, 1, directory).unwrap();
-        let has_ended = |reader: &str| taken(reader).has(1, &there).unwrap();
-        let [first, second] = [&here, &there].map(|directory| begin("a", directory).unwrap());
-        let other = begin("b", &there).unwrap();
-        let mut ended = 0;
-        first.end(|| ended += 1).unwrap();
-        assert!(ended == 0 && !has_ended("a"));
-        second.end(|| ended += 1).unwrap();
-        assert!(ended == 1 && has_ended("a") && !has_ended("b"));
-        // No launcher has told that node.
-        assert!(HandedOver::is_unread(&here, "a") && begin("a", &here).is_none());
-        other.end(|| ended += 1).unwrap();
-        assert_eq!(ended, 2);
-        // The writer was started again, and begins with its first session.
-        let again = session(&folder, "again", "another token");
-        begin("a", &again).unwrap().end(|| ended += 1).unwrap();
-        assert_eq!(ended, 3);
-        fs::remove_dir_all(&there).unwrap();
-        assert!(begin("b", &there).is_none());
+    fn very_many_sessions_are_remembered_in_little() {
+        let folder = std::env::temp_dir().join(format!("knarr-taken-many-{}", std::process::id()));
+        let taken = Taken::of(&folder, "a", Path::new("/data/x.h5"));
+        for session in (7..).step_by(3).take(MOST + 5) {
+            assert!(taken.note("token", session).unwrap());
+            assert!(!taken.note("token", session).unwrap());
+        }
+        assert!(taken.has("token", 7).unwrap() && taken.has("token", 7 + 3 * MOST as u64).unwrap());
+        assert!(!taken.has("token", 7 + 3 * MOST as u64 + 1).unwrap() && !taken.has("other", 7).unwrap());
+        assert!(fs::metadata(taken.path()).unwrap().len() < 10_000);
         fs::remove_dir_all(folder).unwrap();
     }
 }

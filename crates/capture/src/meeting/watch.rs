@@ -53,8 +53,13 @@ impl Watch {
 
     /// Returns when something has happened, or after a moment.
     pub fn wait(&self) {
-        let Some(events) = &self.events else { return std::thread::sleep(LOOK_OFTEN) };
-        let Ok(most) = Timespec::try_from(LOOK_EVERY) else { return };
+        self.wait_for(if self.events.is_some() { LOOK_EVERY } else { LOOK_OFTEN });
+    }
+
+    /// Returns when something has happened, or after so long.
+    pub fn wait_for(&self, most: Duration) {
+        let Some(events) = &self.events else { return std::thread::sleep(most) };
+        let Ok(most) = Timespec::try_from(most) else { return };
         if poll(&mut [PollFd::new(events, PollFlags::IN)], Some(&most)).is_ok_and(|ready| ready > 0) {
             forget(events);
         }

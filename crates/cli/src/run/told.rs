@@ -129,6 +129,15 @@ pub(super) fn told(done: &Done) -> Told<'_> {
             reason: Some(error.to_string()),
             ..Told::stays(path, "missed", format!("not transferred whole: {}", error.message()))
         },
+        // It was told as it happened.
+        Outcome::Discarded(error) => Told {
+            counts: false,
+            error: Some(error),
+            reason: Some(error.to_string()),
+            before: None,
+            after: None,
+            ..Told::stays(path, "discarded", format!("values are lost: {}", error.message()))
+        },
         Outcome::GivenUp => {
             let words = "the program removed it, or wrote it anew, before it was made";
             Told::elsewhere(path, "given_up", words.to_owned())

@@ -74,7 +74,7 @@ struct Slow {
 }
 
 impl Answers for Slow {
-    fn answer(&self, question: &[u8], _: &mut dyn FnMut() -> Result<()>) -> Result<Vec<u8>> {
+    fn answer(&self, question: &[u8]) -> Result<Vec<u8>> {
         let question = Question::from_bytes(question)?;
         if let Question::Bounds { file } = &question {
             self.questions.lock().unwrap().push(file.clone());

@@ -13,13 +13,6 @@ pub trait Stream: Read + Write + Send {
     fn set_patience(&mut self, reads: Duration, writes: Duration) -> io::Result<()>;
 }
 
-impl Stream for TcpStream {
-    fn set_patience(&mut self, reads: Duration, writes: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(reads))?;
-        self.set_write_timeout(Some(writes))
-    }
-}
-
 /// A kind of network that some nodes have.
 pub trait Carrier: Send + Sync {
     /// By which users and reports call it.

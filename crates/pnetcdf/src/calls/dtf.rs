@@ -5,34 +5,44 @@
 
 use std::ffi::{CStr, c_char, c_int};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use knarr_capture::Event;
 use knarr_capture::program::run;
 
 use crate::codes::NOERR;
-use crate::file::Captured;
+use crate::file::{Captured, Transfer};
 use crate::files;
 use crate::wanted::wanted;
 
 /// The component has another name than the run.
 const OTHER_NAME: c_int = 1;
 
+/// This program has called `dtf_init`.
+static USED: AtomicBool = AtomicBool::new(false);
+
+/// True if this program calls DTF.
+pub(crate) fn uses_dtf() -> bool {
+    USED.load(Ordering::Relaxed)
+}
+
 /// What was put so far is shown to the components that read the file; or what was to be got is there.
 ///
 /// # Safety
 /// `path` is null or NUL-terminated.
-unsafe fn transfer(path: *const c_char, file: c_int) -> c_int {
+unsafe fn transfer(path: *const c_char, file: c_int, how: Transfer) -> c_int {
     let named = || {
         // SAFETY: the caller's promise.
         let named = (!path.is_null()).then(|| unsafe { CStr::from_ptr(path) }.to_bytes())?;
         files::named(named, &wanted(named)?.target)
     };
     let file = if file < 0 { named() } else { Some(file) };
-    file.and_then(|file| files::with(file, Captured::transferred)).unwrap_or(NOERR)
+    file.and_then(|file| files::with(file, |captured: &mut Captured| captured.transferred(how))).unwrap_or(NOERR)
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dtf_init(configuration: *const c_char, component: *const c_char) -> c_int {
+    USED.store(true, Ordering::Relaxed);
     let (Some(run), false) = (run(), configuration.is_null() || component.is_null()) else { return NOERR };
     // SAFETY: DTF wants NUL-terminated names.
     let (path, name) = unsafe { (CStr::from_ptr(configuration), CStr::from_ptr(component)) };
@@ -56,23 +66,27 @@ extern "C" fn dtf_finalize() -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dtf_transfer(path: *const c_char, file: c_int) -> c_int {
     // SAFETY: DTF wants a NUL-terminated name.
-    unsafe { transfer(path, file) }
+    unsafe { transfer(path, file, Transfer::Once) }
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn dtf_transfer_all_files() -> c_int {
-    let codes = files::all().into_iter().filter_map(|file| files::with(file, Captured::transferred));
+    let transfer = |file| files::with(file, |captured: &mut Captured| captured.transferred(Transfer::Once));
+    let codes = files::all().into_iter().filter_map(transfer);
     codes.fold(NOERR, |first, code| if first == NOERR { code } else { first })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dtf_transfer_multiple(path: *const c_char, file: c_int) {
     // SAFETY: DTF wants a NUL-terminated name.
-    unsafe { transfer(path, file) };
+    unsafe { transfer(path, file, Transfer::Several) };
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn dtf_complete_multiple(_: *const c_char, _: c_int) {}
+unsafe extern "C" fn dtf_complete_multiple(path: *const c_char, file: c_int) {
+    // SAFETY: DTF wants a NUL-terminated name.
+    unsafe { transfer(path, file, Transfer::Completed) };
+}
 
 #[unsafe(no_mangle)]
 extern "C" fn dtf_time_start() {}
@@ -115,7 +129,7 @@ unsafe extern "C" fn dtf_finalize_(result: *mut c_int) {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dtf_transfer_(path: *const c_char, file: *const c_int, result: *mut c_int) {
     // SAFETY: the program's own arguments.
-    unsafe { give(transfer(path, given(file)), result) };
+    unsafe { give(transfer(path, given(file), Transfer::Once), result) };
 }
 
 #[unsafe(no_mangle)]
@@ -126,11 +140,14 @@ extern "C" fn dtf_transfer_all_files_() {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dtf_transfer_multiple_(path: *const c_char, file: *const c_int) {
     // SAFETY: the program's own arguments.
-    unsafe { transfer(path, given(file)) };
+    unsafe { transfer(path, given(file), Transfer::Several) };
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn dtf_complete_multiple_(_: *const c_char, _: *const c_int) {}
+unsafe extern "C" fn dtf_complete_multiple_(path: *const c_char, file: *const c_int) {
+    // SAFETY: the program's own arguments.
+    unsafe { transfer(path, given(file), Transfer::Completed) };
+}
 
 #[unsafe(no_mangle)]
 extern "C" fn dtf_time_start_() {}

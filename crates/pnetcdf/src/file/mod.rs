@@ -12,10 +12,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
+use knarr_array::comm::barrier;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::region::{Region, Regions};
-use knarr_capture::Published;
 use knarr_capture::config::{FileRule, Publish};
+use knarr_capture::program::run;
+use knarr_capture::{Point, Published};
 use knarr_handover::{Gathered, Put, PutLog};
 
 use crate::access::{Access, Elements, Kind, Memory};
@@ -24,7 +26,7 @@ use crate::codes::{
     Offset, REQ_NULL,
 };
 use crate::incoming::Incoming;
-use crate::offered::publish;
+use crate::offered::{await_transfer, publish};
 use crate::ranks::Ranks;
 use crate::real::real;
 use crate::requests::{Request, Requests, Wanted};
@@ -42,9 +44,9 @@ pub(crate) enum Mode {
 /// Where the values of a file are.
 pub(crate) enum Values {
     /// In the spool of this run: the program writes the file.
-    Own(PutLog),
+    Own(Box<PutLog>),
     /// In that of another one: the program reads the file.
-    Incoming(Incoming),
+    Incoming(Box<Incoming>),
     /// Where those of another one are: the program reads a file that it still writes.
     Beside(Weak<Mutex<Captured>>),
 }
@@ -89,6 +91,17 @@ pub(crate) struct Captured {
     /// Bytes that were put, as the program counts them.
     pub(crate) put_bytes: u64,
     pub(crate) blocked: Duration,
+}
+
+/// A call of DTF's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transfer {
+    /// `dtf_transfer`.
+    Once,
+    /// `dtf_transfer_multiple`: those that read may call `dtf_transfer` several times.
+    Several,
+    /// `dtf_complete_multiple`: they have.
+    Completed,
 }
 
 /// How an access was asked for.
@@ -229,7 +242,7 @@ impl Captured {
     pub(crate) fn publish(&self) -> Result<()> {
         let is_first = self.ranks.comm().rank() == 0 && matches!(self.values, Values::Own(_));
         if is_first && self.session > 0 && self.rule.transfer.is_read(self.session) {
-            return publish(&self.rule.transfer, &self.target, self.session, &self.directory);
+            return publish(&self.directory);
         }
         Ok(())
     }
@@ -359,17 +372,25 @@ impl Captured {
         }
         let agreed = self.agree_on_records();
         // What comes after this call has its order.
-        if agreed == NOERR { self.show_values(Publish::Sync, self.order - 1) } else { agreed }
+        if agreed == NOERR { self.show_values((Publish::Sync, false), self.order - 1) } else { agreed }
     }
 
     /// Lets the components that read the file see the puts up to number `order`, if the rule says so. All ranks have made
     /// them.
-    fn show_values(&mut self, at: Publish, order: u64) -> c_int {
+    fn show_values(&mut self, (at, stays): (Publish, bool), order: u64) -> c_int {
         let is_shown = at <= self.rule.transfer.publish() && matches!(self.values, Values::Own(_));
         if self.session == 0 || !is_shown || self.ranks.comm().rank() != 0 {
             return NOERR;
         }
-        match (Published { order, records: self.records }).save(&self.directory) {
+        let newest = Point { order, records: self.records, stays: at == Publish::Transfer && stays };
+        let shown = Published::read(&self.directory).and_then(|published| {
+            let mut transfers = published.map_or_else(Vec::new, |published| published.transfers);
+            transfers.extend(Some(newest).filter(|_| at == Publish::Transfer));
+            // Attributes may have changed.
+            self.publish()?;
+            Published { newest, transfers }.save(&self.directory)
+        });
+        match shown {
             Ok(()) => NOERR,
             Err(error) => {
                 self.failed.get_or_insert(error);
@@ -378,21 +399,47 @@ impl Captured {
         }
     }
 
-    /// All that was asked for so far takes effect. What was put is shown to the components that read the file, if the rule says
-    /// so. Collective; returns a code.
-    pub(crate) fn transferred(&mut self) -> c_int {
+    /// A call of DTF's. All that was asked for so far takes effect. What was put is shown to the components that read the file, if
+    /// the rule says so, and these have what they asked for when the call returns. Collective; returns a code.
+    pub(crate) fn transferred(&mut self, transfer: Transfer) -> c_int {
         if self.mode == Mode::Define {
             return EINDEFINE;
         }
+        let completes = transfer == Transfer::Completed;
         let (_, code) = self.wait(&Wanted::Ahead, self.mode == Mode::Collective);
-        if matches!(self.values, Values::Incoming(_)) {
+        if let Values::Incoming(incoming) = &mut self.values {
+            let done = incoming.transferred(self.ranks.comm(), completes);
+            return if code == NOERR { done.err().unwrap_or(NOERR) } else { code };
+        }
+        if completes {
             return code;
         }
         self.order += 1;
         let agreed = self.agree_on_records();
         // What comes after this call has its order.
-        let shown = if agreed == NOERR { self.show_values(Publish::Transfer, self.order - 1) } else { agreed };
+        let stays = transfer == Transfer::Several;
+        let shown = if agreed == NOERR { self.show_values((Publish::Transfer, stays), self.order - 1) } else { agreed };
+        self.await_readers();
         if code == NOERR { shown } else { code }
+    }
+
+    /// Waits for those that read what was shown by a call of DTF's. Collective.
+    fn await_readers(&self) {
+        let is_read = self.session > 0 && self.rule.transfer.is_read(self.session);
+        if !is_read || self.rule.transfer.publish() < Publish::Transfer || !matches!(self.values, Values::Own(_)) {
+            return;
+        }
+        // Ranks that do not see the notes of those that read wait for the first one.
+        let sees = !self.ranks.are_apart() || self.ranks.comm().rank() == 0;
+        let published = Published::read(&self.directory).ok().flatten();
+        let count = published.map_or(0, |published| published.transfers.len() as u64);
+        if let Some(run) = run().filter(|_| sees)
+            && let Some(spool) = &run.rules().spool
+        {
+            await_transfer(run, spool, &self.rule.transfer, &self.target, &self.directory, count);
+        }
+        // What fails here fails in the next call, too.
+        let _ = barrier(self.ranks.comm());
     }
 
     /// A nonblocking put. Its number comes back through `request`. With `attached` its values go through the buffer that the
@@ -493,7 +540,7 @@ impl Captured {
         if collective {
             let mut agreed = self.agree_on_records();
             if agreed == NOERR && self.rule.transfer.publish() == Publish::Wait {
-                agreed = self.show_values(Publish::Wait, self.order);
+                agreed = self.show_values((Publish::Wait, false), self.order);
                 // What comes after this call is not seen.
                 self.order += 1;
             }

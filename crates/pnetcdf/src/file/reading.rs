@@ -154,7 +154,9 @@ impl Captured {
     fn missed(&mut self, number: c_int, error: &Error) -> c_int {
         let name = name(self.id, number);
         if let Values::Incoming(incoming) = &mut self.values {
-            incoming.tell(&format!("variable '{name}': {error}"));
+            let what = format!("variable '{name}': {error}");
+            // What nobody has put is no loss.
+            if error.kind() == ErrorKind::NotFound { incoming.tell(&what) } else { incoming.failed(&what) }
         }
         EREAD
     }

@@ -11,9 +11,8 @@ use std::time::Instant;
 
 use knarr_array::comm::agree;
 use knarr_array::error::{Error, Result};
-use knarr_capture::meeting::{Taken, Taking};
 use knarr_capture::{Datasets, Event, Form, Part};
-use knarr_pnetcdf::{Arrived, Incoming, Offered, Place, Ranks, Wanted, arrive, header_of, show, wanted};
+use knarr_pnetcdf::{Arrived, Incoming, Place, Ranks, Wanted, arrive, header_of, show, wanted};
 
 use super::begin_end::{Open, is_parallel};
 use super::file::{self, Captured, Values};
@@ -59,50 +58,27 @@ fn missed(wanted: &Wanted, error: &Error) -> Comes {
 /// Waits for the next session, and captures the file. With `has_pnetcdf` a classic one is left to that. Collective.
 fn await_session(wanted: &Wanted, named: &[u8], ranks: Ranks, has_pnetcdf: bool) -> Comes {
     let start = Instant::now();
-    let reader = wanted.run.rules().component.as_deref().unwrap_or_default();
-    loop {
-        let (offered, begun) = match arrive(wanted, &ranks) {
-            Arrived::Session(offered, begun) => (offered, begun),
-            Arrived::File => return Comes::File,
-            Arrived::Nothing => return Comes::Nothing,
-        };
-        let is_classic = !is_hdf5(&offered.directory);
-        // Ranks of MPI are one reader, and have one end.
-        let taking = if ranks.is_alone() {
-            let taken = Taken::of(&wanted.rule.transfer, reader, &wanted.target);
-            Taking::begin(taken, reader, offered.session, &offered.directory)
-        } else {
-            Ok(None)
-        };
-        let taking = match taking {
-            Ok(None) if ranks.is_alone() => continue,
-            Ok(taking) => taking,
-            Err(error) => return missed(wanted, &error),
-        };
-        if has_pnetcdf && is_classic {
-            return Comes::Classic;
-        }
-        let incoming = Incoming::new(wanted, &offered, &begun);
-        return capture(wanted, named, ranks, (incoming, taking), &offered, start)
-            .unwrap_or_else(|error| missed(wanted, &error));
+    let (offered, begun) = match arrive(wanted, &ranks) {
+        Arrived::Session(offered, begun) => (offered, begun),
+        Arrived::File => return Comes::File,
+        Arrived::Nothing => return Comes::Nothing,
+    };
+    // PnetCDF waits for it again, and finds it at once.
+    if has_pnetcdf && !is_hdf5(&offered.directory) {
+        return Comes::Classic;
     }
+    let incoming = Incoming::new(wanted, *offered, begun);
+    capture(wanted, named, ranks, incoming, start).unwrap_or_else(|error| missed(wanted, &error))
 }
 
 /// Captures a file that is to be opened.
-fn capture(
-    wanted: &Wanted,
-    named: &[u8],
-    ranks: Ranks,
-    (mut incoming, taking): (Incoming, Option<Taking>),
-    offered: &Offered,
-    start: Instant,
-) -> Result<Comes> {
-    let (directory, comm) = (&offered.directory, ranks.comm());
+fn capture(wanted: &Wanted, named: &[u8], ranks: Ranks, mut incoming: Incoming, start: Instant) -> Result<Comes> {
+    let (directory, comm) = (incoming.directory().to_owned(), ranks.comm());
     // It is offered before the ranks of the writer agree that they have closed it.
     let Some(puts) = incoming.await_whole(comm) else { return Ok(Comes::Nothing) };
-    let (header, shown) = if is_hdf5(directory) {
-        let Some(path) = header_of(wanted, &ranks, offered, &mut incoming) else { return Ok(Comes::Nothing) };
-        (held(&path).and_then(|(path, held)| Ok((Header::arrived(directory, path)?, held))), None)
+    let (header, shown) = if is_hdf5(&directory) {
+        let Some(path) = header_of(wanted, &ranks, &mut incoming) else { return Ok(Comes::Nothing) };
+        (held(&path).and_then(|(path, held)| Ok((Header::arrived(&directory, path)?, held))), None)
     } else {
         let Place { directory: shown, file } = show(wanted, &ranks, directory.clone(), Form::NetCdf4)?;
         (held(&file).map(|(path, held)| (Header::with_values(&shown, path), held)), Some(shown))
@@ -114,11 +90,11 @@ fn capture(
         named: named.to_vec(),
         target: wanted.target.clone(),
         rule: wanted.rule.clone(),
-        directory: directory.clone(),
-        session: offered.session,
+        directory,
+        session: incoming.session(),
         header,
         ranks,
-        values: Values::Incoming { incoming: Box::new(incoming), puts, taking, shown },
+        values: Values::Incoming { incoming: Box::new(incoming), puts, shown },
         access: -1,
         serial: -1,
         order: Order::default(),

@@ -203,7 +203,7 @@ pub(crate) unsafe fn create(
         session,
         header,
         ranks,
-        values: Values::Own(log),
+        values: Values::Own(Box::new(log)),
         access: kept,
         serial,
         order: Order::default(),
@@ -356,7 +356,7 @@ fn end(host: Option<&CallerHdf5>, file: &Shared) -> bool {
     if file.session > 0
         && file.failed.is_none()
         && file.ranks.comm().rank() == 0
-        && let Err(error) = publish_closed(&file.rule.transfer, &file.target, file.session, &file.directory)
+        && let Err(error) = publish_closed(&file.rule.transfer, file.session, &file.directory)
     {
         file.fail(error);
     }
@@ -394,15 +394,8 @@ fn compare_calls(file: &Captured) -> Result<()> {
 /// The component has what it wants of a session. Collective.
 fn end_incoming(file: &mut Captured) {
     let Captured { ranks, values, .. } = file;
-    let Values::Incoming { incoming, taking, shown, .. } = values else { return };
-    match taking.take() {
-        Some(taking) => {
-            if let Err(error) = taking.end(|| incoming.end()) {
-                incoming.tell(&format!("cannot say on other nodes that it was read: {error}"));
-            }
-        }
-        None => incoming.end_together(ranks.comm()),
-    }
+    let Values::Incoming { incoming, shown, .. } = values else { return };
+    incoming.end_together(ranks.comm());
     if let Some(shown) = shown {
         forget(shown, ranks);
     }

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use knarr_array::error::Error;
 use knarr_capture::Event;
-use knarr_capture::config::{FileRule, Keep, Route};
-use knarr_capture::meeting::Taking;
+use knarr_capture::config::{FileRule, Route};
 use knarr_capture::program::run;
 use knarr_handover::{Gathered, PutLog};
 use knarr_pnetcdf::{Incoming, Ranks};
@@ -22,9 +21,9 @@ use crate::lists::{Close, Owned, address, file_name};
 /// Where the values of a file are.
 pub(super) enum Values {
     /// What this program puts.
-    Own(PutLog),
+    Own(Box<PutLog>),
     /// What another component has put. If another library than HDF5 has written the file, it is shown in a directory.
-    Incoming { incoming: Box<Incoming>, puts: Arc<Gathered>, taking: Option<Taking>, shown: Option<PathBuf> },
+    Incoming { incoming: Box<Incoming>, puts: Arc<Gathered>, shown: Option<PathBuf> },
 }
 
 /// A captured file.
@@ -194,7 +193,7 @@ impl Captured {
 
     /// True if a file may have to be made of it.
     pub(super) fn may_be_kept(&self) -> bool {
-        self.rule.route != Route::Transfer || self.rule.transfer.keep() != Keep::No
+        self.rule.route != Route::Transfer || self.rule.transfer.keep()
     }
 
     /// Notes an error of handing over, which no later call makes good, and says so.

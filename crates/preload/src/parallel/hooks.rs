@@ -154,7 +154,7 @@ unsafe fn fetched(host: &CallerHdf5, asked: &Write, at: usize, values: *mut c_vo
                     (&file.values, error.kind() != ErrorKind::Unsupported)
                 {
                     let name = host.quietly(|host| object_name(host, dataset)).flatten().unwrap_or_default();
-                    incoming.tell(&format!("dataset '{name}': {error}"));
+                    incoming.failed(&format!("dataset '{name}': {error}"));
                 }
                 Some(FAILED)
             }

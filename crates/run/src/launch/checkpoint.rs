@@ -299,6 +299,7 @@ pub(super) fn is_of_restart_file(config: &Config, message: &Message) -> bool {
         | Event::Flown { .. }
         | Event::Missed { .. }
         | Event::Waits(_)
+        | Event::Awaits { .. }
         | Event::Exiting => false,
     }
 }

@@ -1,23 +1,29 @@
 //! Which component of the rules the program is, and where it meets the others.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, Result};
 use knarr_capture::config::{Config, Route, TransferRule};
 use knarr_capture::meeting::{Component, Launcher};
 
-/// Enters the directories in which the program meets others, as the component `name`; `who` is this launcher.
+/// The directories in which the program meets others, as the component `name`, and that name; `None` without transfers.
+///
+/// Rules then say where that is.
 ///
 /// # Errors
-/// `Usage` if the rules and the name do not go together; as for [`Component::enter`].
-pub(super) fn enter(config: &mut Config, name: Option<&str>, beside: &Path, who: &Launcher) -> Result<Vec<Component>> {
+/// `Usage` if the rules and the name do not go together.
+pub(super) fn places(
+    config: &mut Config,
+    name: Option<&str>,
+    beside: &Path,
+) -> Result<Option<(String, BTreeSet<PathBuf>)>> {
     let transfers = config.file.iter_mut().filter(|rule| rule.route == Route::Transfer);
     let rules: Vec<&mut TransferRule> = transfers.map(|rule| &mut rule.transfer).collect();
     let known: BTreeSet<String> = rules.iter().flat_map(|rule| rule.components()).map(ToOwned::to_owned).collect();
     let names = known.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
     let name = match name {
-        None if known.is_empty() => return Ok(Vec::new()),
+        None if known.is_empty() => return Ok(None),
         None => {
             return Err(Error::usage("rules have route \"transfer\", and nothing says which component the program is")
                 .hint(format!("add --as NAME; the components are {names}")));
@@ -39,5 +45,14 @@ pub(super) fn enter(config: &mut Config, name: Option<&str>, beside: &Path, who:
             places.insert(rule.rendezvous().to_owned());
         }
     }
-    places.iter().map(|rendezvous| Component::enter(rendezvous, name, who)).collect()
+    Ok(Some((name.to_owned(), places)))
+}
+
+/// Enters these directories, as this component; `who` is this launcher.
+///
+/// # Errors
+/// As for [`Component::enter`].
+pub(super) fn enter(places: Option<(String, BTreeSet<PathBuf>)>, who: &Launcher) -> Result<Vec<Component>> {
+    let Some((name, places)) = places else { return Ok(Vec::new()) };
+    places.iter().map(|rendezvous| Component::enter(rendezvous, &name, who)).collect()
 }

@@ -14,8 +14,6 @@ use knarr_flow::engine::Engine;
 use knarr_handover::{ChunkQuestion, Encoding, KeptChunks};
 use rustix::process::setpriority_process;
 
-use super::alive::await_alive;
-
 /// The lowest priority.
 const BACKGROUND: i32 = 19;
 
@@ -80,20 +78,13 @@ impl Encoders {
     }
 
     /// The answer to a question about a chunk whose values are in a directory of the spool, and which may be kept for a file.
-    /// Says once a second that it comes.
     ///
     /// # Errors
-    /// As for [`Encoding::answer`]; those of `alive`; `Internal` if there is no thread to be had.
-    pub(super) fn answer(
-        &self,
-        chunk: ChunkQuestion,
-        keep: Option<String>,
-        directory: &Path,
-        alive: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<Vec<u8>> {
+    /// As for [`Encoding::answer`]; `Internal` if there is no thread to be had.
+    pub(super) fn answer(&self, chunk: ChunkQuestion, keep: Option<String>, directory: &Path) -> Result<Vec<u8>> {
         let (send, receive) = channel();
         self.put(Order { chunk, keep, directory: directory.to_owned(), answer: send })?;
-        await_alive(&receive, alive)
+        receive.recv().map_err(|_| Error::internal("a thread has ended without an answer"))?
     }
 
     fn put(&self, order: Order) -> Result<()> {
@@ -221,10 +212,10 @@ mod tests {
             std::thread::scope(|scope| {
                 for _ in 0..20 {
                     scope.spawn(|| {
-                        let answer = encoders.answer(chunk(3), None, &folder, &mut || Ok(())).unwrap();
+                        let answer = encoders.answer(chunk(3), None, &folder).unwrap();
                         assert!(answer.ends_with(&[1, 2, 3, 4]));
                         // What is missing is an error of its own.
-                        let missing = encoders.answer(chunk(4), None, &folder, &mut || Ok(())).unwrap_err();
+                        let missing = encoders.answer(chunk(4), None, &folder).unwrap_err();
                         assert_eq!(missing.kind(), ErrorKind::NotFound);
                     });
                 }

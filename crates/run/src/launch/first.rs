@@ -65,7 +65,6 @@ impl Job {
     fn of(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let number = |name: &str| variable(name).and_then(|text| text.parse::<u64>().ok());
         let several = |name: &str| number(name).filter(|&count| count > 1);
-        // Of Hydra's processes nothing else says which job they belong to.
         let parent = || rustix::process::Pid::as_raw(rustix::process::getppid());
         if let Some(ranks) = several("OMPI_COMM_WORLD_SIZE") {
             let id = ["PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"].iter().find_map(|name| variable(name));
@@ -83,6 +82,25 @@ impl Job {
         let here = number("SLURM_STEP_NUM_NODES").filter(|&nodes| nodes == 1).map(|_| ranks);
         Some(Self { id, ranks, here, rank: number("SLURM_PROCID") })
     }
+}
+
+/// Where the `mpiexec` of MPICH listens that has started this process, and which of its programs it is: the same on all nodes of a
+/// job, and of no other job at the time. `None` if it was started otherwise.
+pub(super) fn hydra() -> Option<String> {
+    let parent = rustix::process::Pid::as_raw(rustix::process::getppid());
+    hydra_of(&fs::read(format!("/proc/{parent}/cmdline")).ok()?)
+}
+
+/// The same of the command line of a proxy of Hydra.
+fn hydra_of(command: &[u8]) -> Option<String> {
+    let words: Vec<&str> = command.split(|byte| *byte == 0).filter_map(|word| std::str::from_utf8(word).ok()).collect();
+    let after = |name: &str| words.iter().position(|word| *word == name).and_then(|at| words.get(at + 1)).copied();
+    let is_proxy = words.first().is_some_and(|program| program.contains("hydra"));
+    let place = after("--control-port").map(ToOwned::to_owned).or_else(|| {
+        // As Intel MPI calls it.
+        Some(format!("{}:{}", after("--upstream-host")?, after("--upstream-port")?))
+    });
+    Some(format!("{} {}", place.filter(|_| is_proxy)?, after("--pgid").unwrap_or("0")))
 }
 
 /// What this launcher is.
@@ -204,8 +222,12 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 impl First {
     /// What the launchers of the job on all nodes have in common.
     pub(super) fn run(&self) -> String {
-        // Of Hydra's processes nothing says on all nodes which job they belong to.
-        if self.job.id.starts_with(PARENT) { format!("{} ranks", self.job.ranks) } else { self.job.id.clone() }
+        match (self.job.id.starts_with(PARENT), hydra()) {
+            (false, _) => self.job.id.clone(),
+            (true, Some(job)) => format!("hydra {job}"),
+            // Nothing says on all nodes which job it is.
+            (true, None) => format!("{} ranks", self.job.ranks),
+        }
     }
 
     /// True if ranks of the job may be on other nodes.
@@ -385,6 +407,21 @@ mod tests {
             ("SLURM_PROCID", "3"),
         ];
         assert_eq!(job(&slurm), Some(Job { id: "slurm 9.1".to_owned(), ranks: 6, here: None, rank: Some(3) }));
+    }
+
+    #[test]
+    fn jobs_of_hydra_are_told_apart_by_their_mpiexec() {
+        let command = |text: &str| text.replace(' ', "\0").into_bytes();
+        let proxy = "/usr/bin/hydra_pmi_proxy --control-port n1:41535 --rmk user --pgid 0 --proxy-id";
+        // Proxies of all nodes have the same but for their own numbers.
+        for number in ["0", "7"] {
+            assert_eq!(hydra_of(&command(&format!("{proxy} {number}"))).as_deref(), Some("n1:41535 0"));
+        }
+        let intel = "/opt/mpi/bin/hydra_bstrap_proxy --upstream-host n2 --upstream-port 35001 --pgid 3";
+        assert_eq!(hydra_of(&command(intel)).as_deref(), Some("n2:35001 3"));
+        for other in ["/bin/bash -c x --control-port n1:1", "/usr/bin/hydra_pmi_proxy --rmk user", ""] {
+            assert_eq!(hydra_of(&command(other)), None, "{other}");
+        }
     }
 
     #[test]

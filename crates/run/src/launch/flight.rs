@@ -17,7 +17,6 @@ use knarr_formats::described;
 use knarr_handover::{Crossed, Question, Within};
 use serde::{Deserialize, Serialize};
 
-use super::alive::while_alive;
 use crate::means::Means;
 use crate::worker::{Effort, Task, Worker};
 
@@ -152,21 +151,11 @@ impl Flight {
         Ok(known)
     }
 
-    /// The answer to [`Question::Bounds`]. Says once a second that it comes.
+    /// The answer to [`Question::Bounds`].
     ///
     /// # Errors
-    /// `NotFound` for what is not there; `Read`, `Corrupt` for a header that makes no sense; those of `alive`; `Internal` if
-    /// there is no thread to be had.
-    pub(super) fn bounds(
-        &self,
-        file: &str,
-        directory: &Path,
-        alive: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<Vec<u8>> {
-        while_alive(|| self.find(file, directory), alive)
-    }
-
-    fn find(&self, file: &str, directory: &Path) -> Result<Vec<u8>> {
+    /// `NotFound` for what is not there; `Read`, `Corrupt` for a header that makes no sense.
+    pub(super) fn bounds(&self, file: &str, directory: &Path) -> Result<Vec<u8>> {
         // Ranks ask at the same time, and the first one has the work done for all.
         let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
         let header = directory.join(HandedOver::PUBLISHED);
@@ -246,7 +235,7 @@ mod tests {
             HandedOver::new(PathBuf::from("/data/x.nc"), rule, 1).begin(&directory).unwrap();
             std::fs::write(directory.join(HandedOver::PUBLISHED), b"header").unwrap();
             if !may_lose {
-                assert_eq!(flight.bounds(file, &directory, &mut || Ok(())).unwrap(), b"[]");
+                assert_eq!(flight.bounds(file, &directory).unwrap(), b"[]");
             }
             for asked in [true, false] {
                 let (file, runs) = (file.to_owned(), Vec::new());
@@ -261,7 +250,7 @@ mod tests {
         }
         let mut log = Question::Log { file: "auto".to_owned(), rank: 0, from: 0 };
         assert!(flight.heed(&mut log, "auto", &folder.join("auto")).unwrap().is_none());
-        let missing = flight.bounds("gone", &folder.join("gone"), &mut || Ok(())).unwrap_err();
+        let missing = flight.bounds("gone", &folder.join("gone")).unwrap_err();
         assert_eq!(missing.kind(), ErrorKind::NotFound);
         let (flights, unserved) = flight.take();
         let all: Vec<_> = flights.into_files().collect();

@@ -4,11 +4,11 @@
 //!
 //! [`Launch::prepare`] gets everything in order, and [`Launch::run`] starts the program and stays until its files are done.
 //! If every rank is started by a launcher, one on each node does that (`first`), and those of several nodes make files
-//! together (`nodes`). What a component on another node writes is seen through its image (`away`, `image`, `offering`).
+//! together (`nodes`). Components that transfer files to each other are found by `partners`; what one of them writes is seen
+//! through its image (`away`, `image`, `offering`).
 //! [`recover`] finishes what a run that was killed has left.
 
 mod ahead;
-mod alive;
 mod away;
 mod beside;
 mod checkpoint;
@@ -23,6 +23,7 @@ mod flight;
 mod hand_back;
 mod image;
 mod ledger;
+mod listening;
 mod names;
 mod news;
 mod nodes;
@@ -32,6 +33,7 @@ mod outcome;
 mod outputs;
 mod pack;
 mod packed;
+mod partners;
 mod prepare;
 mod program;
 mod ranks;

@@ -5,22 +5,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::{HandedOver, NodePart};
+use knarr_capture::{ENDED, HandedOver, NodePart};
 use knarr_flow::engine::Engine;
 use knarr_handover::{Question, answer};
-use knarr_link::{Answers, Peer, Server, link_to};
+use knarr_link::{Answers, Peer, Reach, Server, carriers, link_to};
 use serde::{Deserialize, Serialize};
 
-use super::alive::while_alive;
 use super::encoders::Encoders;
 use super::flight::Flight;
 use super::offering::Ask;
 use super::outcome::Outcome;
 use crate::means::Means;
+use crate::notices::Notices;
 
 /// Between two questions what became of a file.
 const ASK_EVERY: Duration = Duration::from_millis(300);
@@ -34,12 +34,15 @@ const AFTER_END: Duration = Duration::from_secs(60);
 /// What this launcher has to do with other nodes.
 pub(super) struct Nodes {
     node: String,
-    /// Answers those of other nodes, if there may be any.
-    server: Option<Server>,
+    /// Answers those of other nodes, as soon as there may be any.
+    server: Mutex<Option<Server>>,
     shared: Arc<Shared>,
 }
 
 struct Shared {
+    notices: Arc<dyn Notices>,
+    /// For those that read values and logs.
+    turns: Turns,
     /// Encode chunks for nodes that make files.
     encoders: Encoders,
     /// Values that may lose something on their way.
@@ -50,8 +53,6 @@ struct Shared {
     made: Mutex<BTreeMap<String, Made>>,
     /// The number that was given last for a write, by the names of files.
     numbers: Mutex<BTreeMap<String, u64>>,
-    /// The program has ended.
-    has_ended: AtomicBool,
     /// When launchers of components that read have asked last, by the tokens of their spools.
     heard: Mutex<BTreeMap<String, Instant>>,
     /// Nodes on which the program has ended, by the same.
@@ -75,33 +76,97 @@ struct Made {
     untold: BTreeSet<String>,
 }
 
+/// How many may read values at the same time: the others sleep, and the node is not too busy to say that it is there.
+struct Turns {
+    free: Mutex<usize>,
+    changed: Condvar,
+}
+
+/// One of them.
+struct Turn<'a>(&'a Turns);
+
+impl Default for Turns {
+    fn default() -> Self {
+        /// Some may wait for a disk.
+        const FOR_EACH_CORE: usize = 4;
+        /// On a small node.
+        const LEAST: usize = 16;
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+        Self { free: Mutex::new((cores * FOR_EACH_CORE).max(LEAST)), changed: Condvar::new() }
+    }
+}
+
+impl Turns {
+    fn take(&self) -> Turn<'_> {
+        let free = self.changed.wait_while(lock(&self.free), |free| *free == 0);
+        *free.unwrap_or_else(PoisonError::into_inner) -= 1;
+        Turn(self)
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.free) += 1;
+        self.0.changed.notify_one();
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Nodes {
-    /// Those of a launcher on node `node`, which answers others if `is_open`, and encodes for them with what the engine has.
+    /// Those of a launcher on node `node`, which answers those that `reach` says, and encodes for them with what the engine has.
     ///
     /// # Errors
-    /// As for [`Server::start`].
-    pub(super) fn new(node: String, is_open: bool, engine: &Engine, means: Means) -> Result<Self> {
+    /// As for [`Server::start`]; `Config` if the environment asks for a link that there is not, also if it is not needed yet.
+    pub(super) fn new(
+        node: String,
+        reach: Option<&Reach>,
+        (engine, means): (&Engine, Means),
+        notices: Arc<dyn Notices>,
+    ) -> Result<Self> {
+        carriers()?;
         let (spools, made, numbers) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let (has_ended, heard, ended_on) = (AtomicBool::new(false), Mutex::default(), Mutex::default());
+        let (heard, ended_on) = (Mutex::default(), Mutex::default());
         let (encoders, flight) = (Encoders::new(engine), Flight::new(means));
-        let shared = Arc::new(Shared { encoders, flight, spools, made, numbers, has_ended, heard, ended_on });
+        let shared = Arc::new(Shared {
+            notices,
+            turns: Turns::default(),
+            encoders,
+            flight,
+            spools,
+            made,
+            numbers,
+            heard,
+            ended_on,
+        });
         let answers: Arc<dyn Answers> = Arc::<Shared>::clone(&shared);
-        let server = if is_open { Some(Server::start(&node, answers)?) } else { None };
-        Ok(Self { node, server, shared })
+        let server = reach.map(|reach| Server::start(&node, answers, reach)).transpose()?;
+        Ok(Self { node, server: Mutex::new(server), shared })
     }
 
     /// What other nodes need to ask this one, if it answers.
-    pub(super) fn peer(&self) -> Option<&Peer> {
-        self.server.as_ref().map(Server::peer)
+    pub(super) fn peer(&self) -> Option<Peer> {
+        lock(&self.server).as_ref().map(Server::peer)
+    }
+
+    /// Answers those that `reach` says, too. Returns what they need to ask.
+    ///
+    /// # Errors
+    /// As for [`Server::start`].
+    pub(super) fn answer_to(&self, reach: &Reach) -> Result<Peer> {
+        let mut server = lock(&self.server);
+        match &mut *server {
+            Some(server) => server.reach_too(reach)?,
+            none => *none = Some(Server::start(&self.node, Arc::<Shared>::clone(&self.shared), reach)?),
+        }
+        server.as_ref().map(Server::peer).ok_or_else(|| Error::internal("nobody answers"))
     }
 
     /// Bytes that were sent to other nodes, by the names of what they went over.
     pub(super) fn sent(&self) -> BTreeMap<&'static str, u64> {
-        self.server.as_ref().map(Server::sent).unwrap_or_default()
+        lock(&self.server).as_ref().map(Server::sent).unwrap_or_default()
     }
 
     /// Values that were sent to other nodes and may have lost something.
@@ -129,7 +194,10 @@ impl Nodes {
 
     /// The program has ended: it offers no more sessions.
     pub(super) fn ended(&self) {
-        self.shared.has_ended.store(true, Ordering::Relaxed);
+        for spool in lock(&self.shared.spools).iter() {
+            // Others find that out when this launcher goes.
+            let _ = std::fs::write(spool.join(ENDED), b"");
+        }
     }
 
     /// When the launcher whose spool has this token was heard last.
@@ -200,7 +268,7 @@ impl Nodes {
                     Outcome::Gathered { node: maker.peer.node }
                 }
                 // Without that node nobody learns of the session.
-                Err(error) if !handed.may_be_kept() => {
+                Err(error) if !handed.is_owed(&directory) => {
                     HandedOver::discard(&directory);
                     Outcome::Missed(error)
                 }
@@ -291,16 +359,17 @@ impl Shared {
 }
 
 impl Answers for Shared {
-    fn answer(&self, question: &[u8], alive: &mut dyn FnMut() -> Result<()>) -> Result<Vec<u8>> {
+    fn answer(&self, question: &[u8]) -> Result<Vec<u8>> {
         if let Some((asker, asked)) = Ask::from_bytes(question) {
-            lock(&self.heard).insert(asker, Instant::now());
             let spools = lock(&self.spools).clone();
-            return asked.answer(&spools, || self.has_ended.load(Ordering::Relaxed));
+            lock(&self.heard).insert(asker.clone(), Instant::now());
+            return asked.answer(&asker, &spools);
         }
         let mut question = Question::from_bytes(question)?;
         match question {
             Question::Log { ref file, rank, .. } | Question::Values { ref file, rank, .. } => {
                 let (file, directory) = (file.clone(), self.directory(file)?);
+                let _turn = self.turns.take();
                 let sending = self.flight.heed(&mut question, &file, &directory)?;
                 let (values, log) = (HandedOver::values(rank), HandedOver::log(rank));
                 let (bytes, crossed) = answer(&question, &directory.join(values), &directory.join(log))?;
@@ -309,18 +378,18 @@ impl Answers for Shared {
                 }
                 Ok(bytes)
             }
-            Question::Bounds { file } => self.flight.bounds(&file, &self.directory(&file)?, alive),
+            Question::Bounds { file } => self.flight.bounds(&file, &self.directory(&file)?),
             Question::Chunk { file, chunk, may_keep } => {
                 let directory = self.directory(&file)?;
-                self.encoders.answer(*chunk, may_keep.then_some(file), &directory, alive)
+                self.encoders.answer(*chunk, may_keep.then_some(file), &directory)
             }
             Question::Write { file, path, chunks } => {
                 self.directory(&file)?;
-                while_alive(|| self.encoders.kept().write(&file, &path, &chunks), alive).map(|()| Vec::new())
+                self.encoders.kept().write(&file, &path, &chunks).map(|()| Vec::new())
             }
             Question::Sync { file } => {
                 self.directory(&file)?;
-                while_alive(|| self.encoders.kept().sync(&file), alive).map(|()| Vec::new())
+                self.encoders.kept().sync(&file).map(|()| Vec::new())
             }
             Question::Number { file } => {
                 self.directory(&file)?;
@@ -347,6 +416,10 @@ impl Answers for Shared {
             }
         }
     }
+
+    fn crowded(&self, why: &Error) {
+        self.notices.warn(&why.to_string());
+    }
 }
 
 #[cfg(test)]
@@ -362,6 +435,17 @@ mod tests {
         Means::without_costs(&resources).unwrap()
     }
 
+    struct Quiet;
+
+    impl Notices for Quiet {
+        fn tell(&self, _: &str) {}
+        fn warn(&self, _: &str) {}
+    }
+
+    fn nodes() -> Nodes {
+        Nodes::new("a".to_owned(), None, (&Engine::new(CodecList::pure()), means()), Arc::new(Quiet)).unwrap()
+    }
+
     fn part(node: &str, spool: &Path) -> NodePart {
         let peer = Peer { node: node.to_owned(), places: Vec::new(), secret: Secret::new().unwrap() };
         NodePart { peer, spool: spool.to_owned(), token: String::new(), file: format!("{node}-0"), ranks: Vec::new() }
@@ -369,11 +453,11 @@ mod tests {
 
     #[test]
     fn a_file_waits_for_the_end_of_the_program_on_all_nodes_that_have_written_it() {
-        let nodes = Nodes::new("a".to_owned(), false, &Engine::new(CodecList::pure()), means()).unwrap();
+        let nodes = nodes();
         let others = || nodes.others(["b".to_owned(), "c".to_owned()].into());
         let tell = |token: &str| {
             let question = Question::Ended { token: token.to_owned() }.to_bytes().unwrap();
-            assert!(nodes.shared.answer(&question, &mut || Ok(())).unwrap().is_empty());
+            assert!(nodes.shared.answer(&question).unwrap().is_empty());
         };
         nodes.others(BTreeSet::new()).await_end(&AtomicBool::new(false)).unwrap();
         tell("b");
@@ -387,14 +471,14 @@ mod tests {
     fn a_file_whose_values_are_gone_is_not_lost_before_it_is_told_of() {
         let spool = std::env::temp_dir().join(format!("knarr-nodes-{}", std::process::id()));
         std::fs::create_dir_all(spool.join("a-0")).unwrap();
-        let nodes = Nodes::new("a".to_owned(), false, &Engine::new(CodecList::pure()), means()).unwrap();
+        let nodes = nodes();
         nodes.add(&spool);
         let rule = Config::parse("[[file]]\npattern = \"*\"\n").unwrap().file.remove(0);
         let parts = vec![part("a", &spool), part("b", &spool)];
         let handed = HandedOver { parts, ..HandedOver::new("/out/hist.nc".into(), rule, 2) };
         let question = Question::Outcome { file: "a-0".to_owned(), node: "b".to_owned() }.to_bytes().unwrap();
         let ask = || {
-            let answer = nodes.shared.answer(&question, &mut || Ok(())).unwrap();
+            let answer = nodes.shared.answer(&question).unwrap();
             serde_json::from_slice::<Option<Result<Fate>>>(&answer).unwrap()
         };
         assert!(ask().is_none());

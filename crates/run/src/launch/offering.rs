@@ -2,16 +2,18 @@
 //! and how far each is. Bytes of values are asked for by [`knarr_handover::Question`].
 
 use std::fs::{self, File};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::meeting::{Offers, Watch};
-use knarr_capture::{Datasets, HandedOver, NodePart, Published, Reading};
+use knarr_capture::meeting::{Made, Watch};
+use knarr_capture::{ALIVE, Datasets, HandedOver, NodePart, Published, Reading};
 use knarr_handover::PutLog;
+use knarr_link::{Link, number_of};
 use serde::{Deserialize, Serialize};
+
+use super::partners::{has_ended, lives};
 
 /// How long an answer waits for something to happen.
 const WAIT: Duration = Duration::from_millis(500);
@@ -29,7 +31,20 @@ pub(super) enum Ask {
     /// Which datasets the header has, as [`Option<Datasets>`].
     Datasets { file: String },
     /// Notes how far a component is. No answer.
-    Note { file: String, reader: String, is_done: bool },
+    Note { file: String, reader: String, note: Note },
+}
+
+/// How far a component is with a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Note {
+    /// It has opened it.
+    Begun,
+    /// It has called `dtf_transfer` so often.
+    Transferred(u64),
+    /// It could not read all that it asked for, and why.
+    Failed(String),
+    /// It has closed it.
+    Done,
 }
 
 /// What there is for a component.
@@ -38,6 +53,19 @@ pub(super) struct Told {
     /// The program has ended.
     pub(super) has_ended: bool,
     pub(super) sessions: Vec<Session>,
+    /// Sessions of which files were made in place of what the component was to read.
+    pub(super) files: Vec<MadeFile>,
+}
+
+/// A file that was made of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct MadeFile {
+    /// Name of a directory in the spool, for notes.
+    pub(super) file: String,
+    /// The file, as the program knows it.
+    #[serde(with = "crate::path_bytes")]
+    pub(super) target: PathBuf,
+    pub(super) made: Made,
 }
 
 /// A session that a component is to read, and has not read yet.
@@ -48,8 +76,8 @@ pub(super) struct Session {
     /// Who it is for, and when it is closed all of it.
     pub(super) handed: HandedOver,
     pub(super) is_closed: bool,
-    /// Bytes of the header, and when it was written.
-    pub(super) header: (u64, i64),
+    /// By which this header is told from others: its bytes, when it was written, and its number in the file system.
+    pub(super) header: (u64, i64, u64),
     pub(super) published: Option<Published>,
     /// A rank that has ended before it had closed the file.
     pub(super) gone: Option<usize>,
@@ -66,18 +94,18 @@ impl Ask {
         serde_json::from_slice(bytes).ok()
     }
 
-    /// The answer of a launcher with these spools.
+    /// The answer of a launcher with these spools to the one with the token `asker`.
     ///
     /// # Errors
     /// `NotFound` for what is not there, `Usage` for what cannot be asked; `Read`, `Write`.
-    pub(super) fn answer(&self, spools: &[PathBuf], has_ended: impl Fn() -> bool) -> Result<Vec<u8>> {
+    pub(super) fn answer(&self, asker: &str, spools: &[PathBuf]) -> Result<Vec<u8>> {
         let gone = || Error::new(ErrorKind::NotFound, "the session is gone");
         let find = |file: &str| {
             let found = spools.iter().map(|spool| spool.join(file)).find(|directory| directory.is_dir());
             found.filter(|_| NodePart::is_name(file)).ok_or_else(gone)
         };
         match self {
-            Self::Sessions { reader, known } => sessions(spools, reader, *known, has_ended),
+            Self::Sessions { reader, known } => sessions(spools, reader, *known),
             Self::Header { file, from } => {
                 let path = find(file)?.join(HandedOver::PUBLISHED);
                 let read = || {
@@ -92,17 +120,48 @@ impl Ask {
                 })
             }
             Self::Datasets { file } => written(&Datasets::read(&find(file)?)?),
-            Self::Note { file, reader, is_done } => {
+            Self::Note { file, reader, note } => {
                 let directory = find(file)?;
-                let handed = HandedOver::find(&directory)?;
+                let handed = HandedOver::find(&directory)?.or(HandedOver::file_of(&directory));
                 let is_reader = handed.is_some_and(|handed| handed.rule.transfer.to().contains(reader));
                 if !is_reader {
                     return Err(Error::usage("no component that reads the file"));
                 }
-                let reading = if *is_done { Reading::Done } else { Reading::Begun };
-                HandedOver::note(&directory, reader, reading).map(|()| Vec::new())
+                let noted = match note {
+                    Note::Begun => HandedOver::note_begun(&directory, reader, asker),
+                    Note::Transferred(count) => HandedOver::note_transferred(&directory, reader, *count),
+                    Note::Failed(why) => HandedOver::note_failed(&directory, reader, why),
+                    Note::Done => HandedOver::note(&directory, reader, Reading::Done),
+                };
+                noted.map(|()| Vec::new())
             }
         }
+    }
+}
+
+/// A launcher of this node, whose spool is asked in its place.
+pub(super) struct Near {
+    node: String,
+    spool: PathBuf,
+}
+
+impl Near {
+    pub(super) fn new(node: &str, spool: &Path) -> Self {
+        Self { node: node.to_owned(), spool: spool.to_owned() }
+    }
+}
+
+impl Link for Near {
+    fn node(&self) -> &str {
+        &self.node
+    }
+
+    fn ask(&self, question: &[u8]) -> Result<Vec<u8>> {
+        if !lives(&self.spool) {
+            return Err(Error::new(ErrorKind::Read, "its 'knarr run' was killed"));
+        }
+        let (asker, ask) = Ask::from_bytes(question).ok_or_else(|| Error::internal("no question"))?;
+        ask.answer(&asker, std::slice::from_ref(&self.spool))
     }
 }
 
@@ -111,13 +170,15 @@ fn written(what: &impl Serialize) -> Result<Vec<u8>> {
 }
 
 /// Waits for something else than what has the number `known`.
-fn sessions(spools: &[PathBuf], reader: &str, known: u64, has_ended: impl Fn() -> bool) -> Result<Vec<u8>> {
+fn sessions(spools: &[PathBuf], reader: &str, known: u64) -> Result<Vec<u8>> {
     let (begin, mut watch) = (Instant::now(), Watch::new());
     loop {
-        let mut told = Told { has_ended: has_ended(), sessions: Vec::new() };
+        let mut told = Told { has_ended: spools.iter().any(|spool| has_ended(spool)), ..Told::default() };
         for spool in spools {
             watch.on(spool);
-            told.sessions.extend(offered(spool, reader, &mut watch));
+            let (sessions, files) = offered(spool, reader, &mut watch);
+            told.sessions.extend(sessions);
+            told.files.extend(files);
         }
         let text = written(&told)?;
         if number_of(&text) != known || begin.elapsed() > WAIT {
@@ -127,50 +188,56 @@ fn sessions(spools: &[PathBuf], reader: &str, known: u64, has_ended: impl Fn() -
     }
 }
 
-/// A number by which one answer is told from another.
-pub(super) fn number_of(answer: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    answer.hash(&mut hasher);
-    hasher.finish()
-}
-
-/// The sessions in a spool that a component is to read and has not read.
-fn offered(spool: &Path, reader: &str, watch: &mut Watch) -> Vec<Session> {
-    let mut found = Vec::new();
+/// The sessions in a spool that a component is to read and has not read, and those of which files were made for it.
+fn offered(spool: &Path, reader: &str, watch: &mut Watch) -> (Vec<Session>, Vec<MadeFile>) {
+    let (mut sessions, mut files) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(spool).into_iter().flatten().flatten() {
         let directory = entry.path();
-        let Ok(Some(handed)) = HandedOver::find(&directory) else { continue };
-        let rule = &handed.rule.transfer;
-        let is_for = handed.session > 0 && rule.is_read(handed.session) && rule.to().iter().any(|name| name == reader);
-        if !is_for || HandedOver::is_noted(&directory, reader, Reading::Done) {
+        if HandedOver::is_noted(&directory, reader, Reading::Done) {
             continue;
         }
-        let offers = Offers::of(rule, &handed.target);
-        watch.on(&directory);
-        watch.on(offers.directory());
-        // In this order: what is closed stays as it is.
-        let is_closed = HandedOver::is_closed(&directory);
-        // Those of other nodes end with these if MPI can help it, and the launchers of their nodes are heard, too.
-        let ranks = handed.own_part().map_or_else(|| (0..handed.ranks).collect(), |part| part.ranks.clone());
-        let gone = ranks.into_iter().find(|&rank| !PutLog::is_held(&directory.join(HandedOver::log(rank))));
-        let is_open = !is_closed && !HandedOver::is_closed(&directory);
-        let header = fs::metadata(directory.join(HandedOver::PUBLISHED));
-        let (Ok(header), true, Ok(file)) = (header, offers.has(handed.session), entry.file_name().into_string()) else {
+        let Ok(file) = entry.file_name().into_string() else { continue };
+        if let Some(handed) = HandedOver::file_of(&directory) {
+            if let (true, Ok(token)) =
+                (handed.rule.transfer.to().iter().any(|name| name == reader), fs::read_to_string(spool.join(ALIVE)))
+            {
+                files.push(MadeFile { file, target: handed.target, made: Made { token, session: handed.session } });
+            }
             continue;
-        };
-        let handed = if is_closed { HandedOver::read(&directory).ok().flatten() } else { Some(handed) };
-        let Some(handed) = handed else { continue };
-        found.push(Session {
-            file,
-            is_closed,
-            header: (header.len(), header.mtime_nsec().saturating_add(header.mtime().saturating_mul(1_000_000_000))),
-            published: Published::read(&directory).ok().flatten(),
-            gone: gone.filter(|_| is_open),
-            handed,
-        });
+        }
+        sessions.extend(session(&directory, reader, file, watch));
     }
-    found.sort_by(|a, b| (&a.handed.target, a.handed.session).cmp(&(&b.handed.target, b.handed.session)));
-    found
+    sessions.sort_by(|a, b| (&a.handed.target, a.handed.session).cmp(&(&b.handed.target, b.handed.session)));
+    files.sort_by(|a, b| (&a.target, a.made.session).cmp(&(&b.target, b.made.session)));
+    (sessions, files)
+}
+
+/// The session in a directory, if a component is to read it.
+fn session(directory: &Path, reader: &str, file: String, watch: &mut Watch) -> Option<Session> {
+    let handed = HandedOver::find(directory).ok().flatten()?;
+    let rule = &handed.rule.transfer;
+    let is_for = handed.session > 0 && rule.is_read(handed.session) && rule.to().iter().any(|name| name == reader);
+    if !is_for {
+        return None;
+    }
+    watch.on(directory);
+    // In this order: what is closed stays as it is.
+    let is_closed = HandedOver::is_closed(directory);
+    // Those of other nodes end with these if MPI can help it, and the launchers of their nodes are heard, too.
+    let ranks = handed.own_part().map_or_else(|| (0..handed.ranks).collect(), |part| part.ranks.clone());
+    let gone = ranks.into_iter().find(|&rank| !PutLog::is_held(&directory.join(HandedOver::log(rank))));
+    let is_open = !is_closed && !HandedOver::is_closed(directory);
+    let header = fs::metadata(directory.join(HandedOver::PUBLISHED)).ok()?;
+    let handed = if is_closed { HandedOver::read(directory).ok().flatten()? } else { handed };
+    let written = header.mtime_nsec().saturating_add(header.mtime().saturating_mul(1_000_000_000));
+    Some(Session {
+        file,
+        is_closed,
+        header: (header.len(), written, header.ino()),
+        published: Published::read(directory).ok().flatten(),
+        gone: gone.filter(|_| is_open),
+        handed,
+    })
 }
 
 #[cfg(test)]
@@ -190,13 +257,13 @@ mod tests {
         let handed = HandedOver { session: 1, ..HandedOver::new(PathBuf::from("/data/x.nc"), rule, 1) };
         handed.begin(&directory).unwrap();
         fs::write(directory.join(HandedOver::PUBLISHED), b"header").unwrap();
-        Offers::of(&handed.rule.transfer, &handed.target).offer(1, &directory).unwrap();
+        fs::write(folder.join("spool").join(ALIVE), b"token").unwrap();
         (folder, directory)
     }
 
     fn told(folder: &Path, reader: &str) -> Told {
         let ask = Ask::Sessions { reader: reader.to_owned(), known: 0 };
-        serde_json::from_slice(&ask.answer(&[folder.join("spool")], || false).unwrap()).unwrap()
+        serde_json::from_slice(&ask.answer("asker", &[folder.join("spool")]).unwrap()).unwrap()
     }
 
     #[test]
@@ -212,15 +279,30 @@ mod tests {
         session.handed.save(&directory).unwrap();
         let found = told(&folder, "b");
         assert!(found.sessions[0].is_closed && found.sessions[0].gone.is_none());
-        let note = Ask::Note { file: "1-0".to_owned(), reader: "b".to_owned(), is_done: true };
         let spools = [folder.join("spool")];
-        note.answer(&spools, || false).unwrap();
+        let note = |note: Note| Ask::Note { file: "1-0".to_owned(), reader: "b".to_owned(), note };
+        for note in [Note::Begun, Note::Transferred(3), Note::Failed("cut".to_owned()), Note::Done].map(note) {
+            note.answer("asker", &spools).unwrap();
+        }
+        assert_eq!(HandedOver::begun_by(&directory, "b"), Some("asker".to_owned()));
+        assert_eq!(HandedOver::failure(&directory, "b"), Some("cut".to_owned()));
+        assert_eq!((HandedOver::transferred(&directory, "b"), HandedOver::transferred(&directory, "c")), (3, 0));
         assert!(HandedOver::is_noted(&directory, "b", Reading::Done) && told(&folder, "b").sessions.is_empty());
         // An answer that is known comes after a moment only.
         let text = written(&told(&folder, "b")).unwrap();
         let (ask, begin) = (Ask::Sessions { reader: "b".to_owned(), known: number_of(&text) }, Instant::now());
-        assert_eq!(ask.answer(&spools, || false).unwrap(), text);
+        assert_eq!(ask.answer("asker", &spools).unwrap(), text);
         assert!(begin.elapsed() >= WAIT);
+        // A file was made of the session: who was to read it hears of that.
+        fs::remove_dir_all(&directory).unwrap();
+        session.handed.note_file(&directory, ["b"]).unwrap();
+        let found = told(&folder, "b");
+        let made = Made { token: "token".to_owned(), session: 1 };
+        assert_eq!((found.sessions.len(), found.files.len(), &found.files[0].made), (0, 1, &made));
+        assert!(told(&folder, "c").files.is_empty() && !found.has_ended);
+        note(Note::Done).answer("asker", &spools).unwrap();
+        fs::write(folder.join("spool").join(knarr_capture::ENDED), b"").unwrap();
+        assert!(told(&folder, "b").files.is_empty() && told(&folder, "b").has_ended);
         fs::remove_dir_all(folder).unwrap();
     }
 
@@ -235,16 +317,16 @@ mod tests {
             for ask in [
                 Ask::Header { file: file(name), from: 0 },
                 Ask::Datasets { file: file(name) },
-                Ask::Note { file: file(name), reader: file("b"), is_done: true },
+                Ask::Note { file: file(name), reader: file("b"), note: Note::Done },
             ] {
-                assert_eq!(ask.answer(&spools, || false).unwrap_err().kind(), ErrorKind::NotFound, "{ask:?}");
+                assert_eq!(ask.answer("asker", &spools).unwrap_err().kind(), ErrorKind::NotFound, "{ask:?}");
             }
         }
         for reader in ["", "c", "../b", "b/../b"] {
-            let ask = Ask::Note { file: file("1-0"), reader: file(reader), is_done: true };
-            assert_eq!(ask.answer(&spools, || false).unwrap_err().kind(), ErrorKind::Usage, "{reader}");
+            let ask = Ask::Note { file: file("1-0"), reader: file(reader), note: Note::Done };
+            assert_eq!(ask.answer("asker", &spools).unwrap_err().kind(), ErrorKind::Usage, "{reader}");
         }
-        let behind = Ask::Header { file: file("1-0"), from: u64::MAX }.answer(&spools, || false);
+        let behind = Ask::Header { file: file("1-0"), from: u64::MAX }.answer("asker", &spools);
         assert!(behind.is_ok_and(|bytes| bytes.is_empty()));
         assert_eq!(files(), before);
         for bytes in [b"{}".as_slice(), b"\xFF", b"{\"Header\":{\"file\":1}}", b"{\"Sessions\":{}}", b"[]"] {

@@ -41,6 +41,8 @@ pub enum Outcome {
     },
     /// Something of it did not come from another component, or did not go there.
     Missed(Error),
+    /// Sessions of it were discarded that a component was to read.
+    Discarded(Error),
     /// It is in a file that another node has made or looks after, or in one that it has transferred.
     Gathered {
         /// That node.
@@ -71,7 +73,7 @@ pub(super) struct Files(Vec<Done>);
 impl Files {
     /// Notes an outcome, in place of an earlier one of the same file. What was not delivered is told in any case: it lies in the spool.
     pub(super) fn add(&mut self, path: PathBuf, outcome: Outcome, note: String) {
-        let is_kept = |other: &Done| matches!(other.outcome, Outcome::Undelivered(..));
+        let is_kept = |other: &Done| matches!(other.outcome, Outcome::Undelivered(..) | Outcome::Discarded(_));
         self.0.retain(|other| other.path != path || is_kept(other));
         if matches!(outcome, Outcome::Left(_)) && self.0.iter().any(|other| other.path == path) {
             return;
@@ -119,11 +121,18 @@ impl Files {
         }
     }
 
-    /// Notes an outcome, unless more is known of the file.
-    pub(super) fn add_beside(&mut self, path: PathBuf, outcome: Outcome) {
-        if self.0.iter().all(|other| other.path != path) {
-            self.0.push(Done { path, outcome, note: String::new(), flown: Vec::new() });
+    /// Notes an outcome, unless more is known of the file: then that gets the note.
+    pub(super) fn add_beside(&mut self, path: PathBuf, outcome: Outcome, note: &str) {
+        let is_it = |other: &&mut Done| other.path == path && !matches!(other.outcome, Outcome::Discarded(_));
+        match self.0.iter_mut().rev().find(is_it) {
+            Some(other) => add_words(&mut other.note, note),
+            None => self.0.push(Done { path, outcome, note: note.to_owned(), flown: Vec::new() }),
         }
+    }
+
+    /// Notes that values of a file are lost, whatever else became of it.
+    pub(super) fn add_loss(&mut self, path: PathBuf, outcome: Outcome) {
+        self.0.push(Done { path, outcome, note: String::new(), flown: Vec::new() });
     }
 
     /// Notes what crossed the network of files, and which bounds could not be served.
@@ -132,8 +141,7 @@ impl Files {
         for done in &mut self.0 {
             done.flown.append(&mut flights.remove(&done.path).unwrap_or_default());
             for why in unserved.get(&done.path).into_iter().flatten() {
-                let between = if done.note.is_empty() { "" } else { "; " };
-                done.note.push_str(&format!("{between}a bound has no effect in flight: {why}"));
+                add_words(&mut done.note, &format!("a bound has no effect in flight: {why}"));
             }
         }
     }
@@ -143,10 +151,18 @@ impl Files {
     }
 }
 
+/// Adds to a note.
+fn add_words(note: &mut String, words: &str) {
+    if !note.is_empty() && !words.is_empty() {
+        note.push_str("; ");
+    }
+    note.push_str(words);
+}
+
 /// The exit code for files that a program has handed over and that are not there; 0 if there are none.
 pub fn undelivered(files: &[Done]) -> u8 {
     let code = |done: &Done| match &done.outcome {
-        Outcome::Undelivered(error, _) => Some(error.kind().exit_code()),
+        Outcome::Undelivered(error, _) | Outcome::Discarded(error) => Some(error.kind().exit_code()),
         _ => None,
     };
     files.iter().find_map(code).unwrap_or(0)

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::config::{Config, FileRule, Output, Route};
-use knarr_capture::meeting::{Address, Component, Launcher};
+use knarr_capture::meeting::{Component, Launcher};
 use knarr_capture::{HandedOver, Snapshot};
 use knarr_flow::engine::Engine;
 use knarr_flow::output::remove_abandoned;
@@ -20,9 +20,11 @@ use super::away::Away;
 use super::checkpoint::{self, Kept};
 use super::components;
 use super::first::{self, First};
+use super::listening;
 use super::names::Names;
 use super::nodes::Nodes;
 use super::options::Options;
+use super::partners::{Partners, Watching};
 use super::program::Signals;
 use super::ranks;
 use super::restart::Restarted;
@@ -38,6 +40,9 @@ use crate::notices::Notices;
 pub(super) struct Begun {
     /// Components on other nodes; they leave the spool before it goes.
     pub(super) away: Away,
+    /// The components that it transfers files with.
+    pub(super) partners: Partners,
+    _watching: Watching,
     /// What processes that read files set up for themselves.
     pub(super) means: Means,
     pub(super) engine: Engine,
@@ -91,13 +96,10 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>, first: Option
     rules::check(&config, &engine.codecs).map_err(|error| error.at(options.config.display().to_string()))?;
     let kept = restart_files(&options, &config, &*notices)?;
     let beside = locate(&mut config, &options.config)?;
-    // Nobody is together with a launcher that is alone.
-    let run = first.as_ref().map_or_else(|| Secret::new().map(|secret| secret.token()), |first| Ok(first.run()))?;
-    let who = Launcher { run, node: first::name() };
     check_buckets(&config, options.component.as_deref(), &engine)
         .map_err(|error| error.at(options.config.display().to_string()))?;
-    let components = components::enter(&mut config, options.component.as_deref(), &beside, &who)
-        .map_err(|error| error.at(options.config.display().to_string()))?;
+    let named = |error: Error| error.at(options.config.display().to_string());
+    let places = components::places(&mut config, options.component.as_deref(), &beside).map_err(named)?;
     let filters = written::filters(&engine.codecs);
     let Options { restart, force, filter: library, program, component, command, when, .. } = options;
     let inside = stage::library()?;
@@ -129,17 +131,32 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>, first: Option
         ));
     }
     let spool = place_for_values(scratch.path(), &snapshot.config, &*notices);
-    let may_be_asked = first.as_ref().is_some_and(First::may_have_others) || !components.is_empty();
-    let nodes = Nodes::new(first::name(), may_be_asked, &engine, means.clone())?;
+    // Components on other nodes are let in when they come.
+    let job = first.as_ref().filter(|first| first.may_have_others());
+    let reach = job.map(|_| listening::of_job(|name| std::env::var(name).ok(), first::hydra().as_deref()));
+    let nodes = Nodes::new(first::name(), reach.as_ref(), (&engine, means.clone()), Arc::clone(&notices))?;
     if let Some(spool) = &spool {
         nodes.add(spool.path());
         snapshot.spool = Some(spool.place(for_values, scratch.path(), &nodes)?);
     }
-    let address = snapshot.spool.as_ref().and_then(Address::of);
-    if let Some(address) = &address {
-        components.iter().try_for_each(|component| component.announce(address))?;
+    let own = snapshot.spool.clone();
+    // Nobody is together with a launcher that is alone.
+    let run = first.as_ref().map_or_else(|| Secret::new().map(|secret| secret.token()), |first| Ok(first.run()))?;
+    let who = Launcher {
+        run,
+        node: first::name(),
+        spool: own.as_ref().map(|own| own.directory.clone()).unwrap_or_default(),
+        token: own.as_ref().map(|own| own.token.clone()).unwrap_or_default(),
+        network: knarr_link::network(),
+        addresses: knarr_link::addresses(),
+    };
+    if own.is_none() && places.is_some() {
+        let what = "values that are transferred have no place: neither in memory nor beside the configuration";
+        return Err(Error::new(ErrorKind::Write, what).hint(format!("make room in {SHARED_MEMORY}")));
     }
-    let away = Away::begin(&snapshot, &notices)?;
+    let components = components::enter(places, &who).map_err(|error| error.at(beside.display().to_string()))?;
+    let (partners, watching) = Partners::begin(&snapshot, &notices)?;
+    let away = Away::begin(&snapshot, &partners, &notices)?;
     let stage = Stage::new(&snapshot)?;
     let names = Names::of_run(spool.as_ref(), &stage.directory, &*notices);
     if let Some(first) = &first {
@@ -147,6 +164,8 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>, first: Option
     }
     let mut begun = Begun {
         away,
+        partners,
+        _watching: watching,
         means,
         engine,
         snapshot,

@@ -77,7 +77,7 @@ impl Spool {
         let most = limit.map_or(share, |limit| limit.min(share));
         let account = self.directory.join(ACCOUNT);
         NodeAccount::create(&account, most).map_err(|error| Error::write(&account, &error))?;
-        let (node, peer, token) = (nodes.node().to_owned(), nodes.peer().cloned(), Secret::new()?.token());
+        let (node, peer, token) = (nodes.node().to_owned(), nodes.peer(), Secret::new()?.token());
         // By which others know that they see this spool, and not another one of its name.
         let alive = self.directory.join(ALIVE);
         fs::write(&alive, &token).map_err(|error| Error::write(&alive, &error))?;

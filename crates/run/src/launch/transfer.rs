@@ -1,32 +1,28 @@
-//! Files that are transferred between components: who is there, which sessions readers have yet to take, and what came of
-//! them.
+//! Files that are transferred between components: which sessions readers have yet to take, and what came of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use knarr_array::error::{Error, ErrorKind};
 use knarr_array::quality::Observed;
-use knarr_capture::config::{FileRule, Keep, Route};
-use knarr_capture::meeting::{Address, Component, Offers, Presence};
-use knarr_capture::{Event, HandedOver, Part, Reading, SpoolPlace};
+use knarr_capture::config::{Route, WhenLate};
+use knarr_capture::meeting::{Component, Presence};
+use knarr_capture::{Event, HandedOver, Reading, SpoolPlace};
 use knarr_handover::Crossed;
 use knarr_link::SILENCE;
 
 use super::flight::{Flights, Flown};
+use super::listening::Listening;
 use super::nodes::{Fate, Nodes};
 use super::outcome::{Files, Outcome};
+use super::partners::{Key, Partner, Partners};
 use super::prepare::Begun;
 use crate::notices::Notices;
 
-/// Between two looks for readers that were not there yet. One that is killed before it was seen may come again, and is waited
-/// for.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Between two looks which of them are silent, and whether a launcher of this component was killed.
-const LISTEN_EVERY: Duration = Duration::from_millis(500);
-/// A launcher on another node that has asked for nothing for so long is gone: the other way, who is silent is asked twice.
-const SILENT: Duration = SILENCE.saturating_mul(2);
+/// Between two looks whether a launcher of this component was killed.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Between two looks at most, if this launcher was not stopped itself.
 const AWAKE: Duration = Duration::from_secs(2);
 
@@ -35,52 +31,131 @@ struct Session {
     directory: PathBuf,
     handed: HandedOver,
     since: Instant,
+    /// Readers of which it was said that they are late, and that the session waits for them.
+    told: Vec<String>,
 }
 
 impl Session {
-    /// The readers that have not taken it, of those that are to.
-    fn missing(&self) -> Vec<&str> {
+    /// The readers that are to have it.
+    fn readers(&self) -> impl Iterator<Item = &str> {
         let rule = &self.handed.rule.transfer;
-        let readers = rule.to().iter().filter(|_| rule.is_read(self.handed.session)).map(String::as_str);
-        readers.filter(|reader| !HandedOver::is_noted(&self.directory, reader, Reading::Done)).collect()
+        rule.to().iter().filter(|_| rule.is_read(self.handed.session)).map(String::as_str)
     }
+
+    fn is_noted(&self, reader: &str, reading: Reading) -> bool {
+        HandedOver::is_noted(&self.directory, reader, reading)
+    }
+
+    fn key(&self, reader: &str) -> Key {
+        (self.handed.rule.transfer.rendezvous().to_owned(), reader.to_owned())
+    }
+
+    /// The readers that have not taken it, of those that are to.
+    fn missing(&self) -> Vec<String> {
+        self.readers().filter(|reader| !self.is_noted(reader, Reading::Done)).map(ToOwned::to_owned).collect()
+    }
+
+    /// True if a file is made of it when no reader may take it any more.
+    fn becomes_file(&self, is_taken: bool) -> bool {
+        let rule = &self.handed.rule.transfer;
+        let is_whole = is_taken && self.failed().is_empty();
+        rule.keep() || !is_whole && rule.when_late() != WhenLate::Discard
+    }
+
+    /// The readers that have closed it and could not read all of it, and why.
+    fn failed(&self) -> Vec<(String, String)> {
+        let failure = |reader: &str| Some((reader.to_owned(), HandedOver::failure(&self.directory, reader)?));
+        self.readers().filter(|reader| self.is_noted(reader, Reading::Done)).filter_map(failure).collect()
+    }
+}
+
+/// What is to be expected of a reader.
+enum Life {
+    /// It lives, or may yet come.
+    Comes,
+    /// It will not take the session.
+    Late(Why),
+}
+
+/// Why a reader does not take a session.
+enum Why {
+    /// It may have come at this moment all the same.
+    Missing(String),
+    /// Its node is silent: it may have the session open.
+    Silent(String),
+}
+
+impl Why {
+    fn text(&self) -> &str {
+        let (Self::Missing(text) | Self::Silent(text)) = self;
+        text
+    }
+}
+
+/// A reader that is late.
+struct Late {
+    reader: String,
+    why: Why,
+}
+
+/// A file that was made of a session, which a reader did not take.
+struct MadeOf {
+    handed: HandedOver,
+    directory: PathBuf,
+    readers: Vec<String>,
 }
 
 /// What came of a file.
 #[derive(Default)]
 struct Row {
+    /// Sessions that a reader has had, all of them.
     sessions: u64,
+    /// Number of the last of these, and when it was closed: in milliseconds since 1970.
+    last: (u64, Option<u64>),
     /// Sessions that no reader was to have.
     skipped: u64,
     bytes: u64,
     /// `to letkf` or `from scale`.
     way: String,
-    failures: Vec<String>,
+    /// What was not as it should be, and no values are lost of.
+    notes: Vec<String>,
+    /// What did not come from another component.
+    missed: Vec<String>,
+    /// What nobody will have.
+    discarded: Vec<String>,
 }
+
+/// Where in a row something is said.
+type Column = fn(&mut Row) -> &mut Vec<String>;
+
+const NOTES: Column = |row| &mut row.notes;
+const MISSED: Column = |row| &mut row.missed;
+const DISCARDED: Column = |row| &mut row.discarded;
 
 /// The transfers of a run.
 pub(super) struct Transfers<'a> {
     components: &'a [Component],
+    listening: Listening,
+    partners: &'a Partners,
     /// Those that hold parts of sessions.
     nodes: &'a Nodes,
     notices: &'a Arc<dyn Notices>,
     waiting: Vec<Session>,
-    /// Readers that were there at any time, with the directory in which they meet.
-    seen: BTreeSet<(PathBuf, String)>,
-    /// Those of which that is not known, and when it was looked for last.
-    unseen: BTreeSet<(PathBuf, String)>,
+    /// Readers that have opened a session in the life of this run.
+    seen: Vec<Key>,
+    begun: Instant,
     looked: Instant,
-    listened: Instant,
+    lately: Instant,
     /// How many this component had then.
     launchers: usize,
     /// This run's spool.
     own: Option<&'a SpoolPlace>,
-    /// Of the launchers of readers.
-    addresses: BTreeMap<(PathBuf, String), BTreeMap<u64, Address>>,
     /// Launchers of readers that are to ask for sessions, by the tokens of their spools: since when that is expected.
     expected: BTreeMap<String, Instant>,
-    /// Readers that have a launcher which has not asked for long, and its node.
-    silent: BTreeMap<(PathBuf, String), String>,
+    /// Sessions of which files are to be made because readers are late, by their directories.
+    making: BTreeMap<PathBuf, MadeOf>,
+    /// Those of which files were made, and that these readers have not opened yet.
+    made: BTreeMap<PathBuf, MadeOf>,
     rows: BTreeMap<PathBuf, Row>,
     /// What came of variables with a bound.
     flown: Flights,
@@ -88,85 +163,60 @@ pub(super) struct Transfers<'a> {
 
 impl<'a> Transfers<'a> {
     pub(super) fn new(begun: &'a Begun) -> Self {
-        let Begun { components, nodes, notices, snapshot, .. } = begun;
-        let rules = snapshot.config.file.iter().filter(|rule| snapshot.part(rule) == Some(Part::Writes));
-        let readers = rules.flat_map(|FileRule { transfer, .. }| {
-            transfer.to().iter().map(|reader| (transfer.rendezvous().to_owned(), reader.clone()))
-        });
-        let (waiting, seen, unseen, rows) = (Vec::new(), BTreeSet::new(), readers.collect(), BTreeMap::new());
-        let (looked, own) = (Instant::now(), snapshot.spool.as_ref());
-        let (addresses, expected, silent) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let listened = looked;
-        let mut transfers = Self {
+        let Begun { components, nodes, notices, partners, snapshot, .. } = begun;
+        let now = Instant::now();
+        Self {
             components,
+            listening: Listening::new(snapshot),
+            partners,
             nodes,
             notices,
-            waiting,
-            seen,
-            unseen,
-            looked,
-            listened,
+            waiting: Vec::new(),
+            seen: Vec::new(),
+            begun: now,
+            looked: now,
+            lately: now,
             launchers: 0,
-            own,
-            addresses,
-            expected,
-            silent,
-            rows,
+            own: snapshot.spool.as_ref(),
+            expected: BTreeMap::new(),
+            making: BTreeMap::new(),
+            made: BTreeMap::new(),
+            rows: BTreeMap::new(),
             flown: Flights::default(),
-        };
-        transfers.meet();
-        transfers
+        }
     }
 
-    /// Looks which readers are there: one that is gone before anything is there for it does not come later.
+    /// Looks after the other launchers of this component, and lets those of readers reach this one.
     fn look(&mut self) {
-        if self.looked.elapsed() < LOOK_EVERY {
-            return;
+        let around = (self.partners, self.nodes);
+        if let Err(error) = self.listening.look(around, self.components, self.own) {
+            self.notices.warn(&format!("components on other nodes cannot reach this one: {error}"));
         }
         // Nobody could be heard while this launcher was stopped.
-        if self.looked.elapsed() > AWAKE {
+        if self.lately.elapsed() > AWAKE {
             self.expected.clear();
         }
-        self.looked = Instant::now();
-        if self.listened.elapsed() >= Component::paced(LISTEN_EVERY, self.launchers) {
-            self.listened = self.looked;
+        self.lately = Instant::now();
+        if self.looked.elapsed() >= Component::paced(LOOK_EVERY, self.launchers) {
+            self.looked = self.lately;
             self.launchers = self.components.iter().map(Component::look_after_next).max().unwrap_or(0);
-            self.listen();
         }
-        self.meet();
     }
 
-    /// Sees the readers that are there. One whose program has ended may be that of an earlier run.
-    fn meet(&mut self) {
-        let is_there = |(rendezvous, reader): &(PathBuf, String)| Presence::of(rendezvous, reader) == Presence::Running;
-        let (there, unseen): (BTreeSet<_>, _) = std::mem::take(&mut self.unseen).into_iter().partition(is_there);
-        self.unseen = unseen;
-        self.seen.extend(there);
-    }
-
-    /// Looks which launchers of readers on other nodes are silent. Those that are near need not ask.
-    fn listen(&mut self) {
-        self.silent.clear();
-        let Some(own) = self.own.filter(|_| self.are_open()) else { return };
-        for (rendezvous, reader) in self.seen.iter().chain(&self.unseen) {
-            // What a run that was killed has left is silent, too, and that run may be started again.
-            if Presence::of(rendezvous, reader) != Presence::Running {
-                continue;
-            }
-            // What cannot be read is told by others.
-            let known = self.addresses.entry((rendezvous.clone(), reader.clone())).or_default();
-            let found = Address::all_with(rendezvous, reader, |number| known.get(&number).cloned());
-            let launchers = found.unwrap_or_default();
-            known.clone_from(&launchers);
-            // A component on several nodes is asked by all that read.
-            for address in launchers.into_values().filter(|address| self.launchers > 1 || !address.is_near(own)) {
-                let since = *self.expected.entry(address.token.clone()).or_insert(self.looked);
-                let last = self.nodes.heard(&address.token).map_or(since, |heard| heard.max(since));
-                if last.elapsed() > SILENT {
-                    self.silent.insert((rendezvous.clone(), reader.clone()), address.peer.node);
-                }
+    /// How long a launcher of a reader on another node has asked for nothing, if that is long, and its node. Those that are near
+    /// need not ask.
+    fn silence(&mut self, partner: &Partner) -> Option<(Duration, String)> {
+        let own = self.own?;
+        let mut longest: Option<(Duration, String)> = None;
+        for other in partner.others.values().filter(|other| !other.is_near && other.launcher.token != own.token) {
+            let since = *self.expected.entry(other.launcher.token.clone()).or_insert(self.lately);
+            let last = self.nodes.heard(&other.launcher.token).map_or(since, |heard| heard.max(since));
+            let silent = last.elapsed();
+            if silent > SILENCE && longest.as_ref().is_none_or(|(longest, _)| silent > *longest) {
+                longest = Some((silent, other.launcher.node.clone()));
             }
         }
+        longest
     }
 
     /// True if sessions wait for readers.
@@ -190,23 +240,19 @@ impl<'a> Transfers<'a> {
             return false;
         }
         let row = self.rows.entry(handed.target.clone()).or_default();
-        if handed.rule.transfer.is_read(handed.session) {
-            row.sessions += 1;
-            row.bytes += handed.bytes;
-        } else {
-            row.skipped += 1;
-        }
         row.way = format!("to {}", handed.rule.transfer.to().join(", "));
-        self.waiting.push(Session { directory: directory.to_owned(), handed, since: Instant::now() });
+        let (directory, told) = (directory.to_owned(), Vec::new());
+        self.waiting.push(Session { directory, handed, since: Instant::now(), told });
         true
     }
 
     /// What a process of the program tells of files from other components.
     pub(super) fn hear(&mut self, event: &Event) {
         match event {
-            Event::Received { path, from, .. } => {
+            Event::Received { path, from, session, closed_ms } => {
                 let row = self.rows.entry(path.clone()).or_default();
                 row.sessions += 1;
+                row.last = (*session, *closed_ms);
                 row.way = format!("from {from}");
             }
             Event::Flown { path, variable, bound, raw, sent, errors, changed } => {
@@ -215,7 +261,10 @@ impl<'a> Transfers<'a> {
                 let crossed = Crossed { raw: *raw, sent: *sent, worst };
                 self.flown.add(path, Flown { variable: variable.clone(), bound: bound.clone(), crossed });
             }
-            Event::Missed { path, why } => self.failed(path, why),
+            Event::Missed { path, why } => self.say(path, why, MISSED),
+            Event::Awaits { path, what, seconds } => {
+                self.notices.warn(&format!("{}: waited {seconds} s: {what}", path.display()));
+            }
             _ => {}
         }
     }
@@ -227,15 +276,16 @@ impl<'a> Transfers<'a> {
 
     /// The node that looks after a session is gone, and with it the session.
     pub(super) fn lost(&mut self, path: &Path, error: &Error) {
-        self.failed(path, &format!("a session is lost: {error}"));
+        self.say(path, &format!("a session is lost: {error}"), DISCARDED);
     }
 
-    fn failed(&mut self, path: &Path, why: &str) {
-        let row = self.rows.entry(path.to_owned()).or_default();
+    /// Says what is not as it should be.
+    fn say(&mut self, path: &Path, what: &str, of: Column) {
+        let said = of(self.rows.entry(path.to_owned()).or_default());
         // Every rank tells of it.
-        if !row.failures.iter().any(|known| known == why) {
-            self.notices.warn(&format!("{}: {why}", path.display()));
-            row.failures.push(why.to_owned());
+        if !said.iter().any(|known| known == what) {
+            self.notices.warn(&format!("{}: {what}", path.display()));
+            said.push(what.to_owned());
         }
     }
 
@@ -244,60 +294,140 @@ impl<'a> Transfers<'a> {
     pub(super) fn settle(&mut self) -> Vec<PathBuf> {
         self.look();
         let mut kept = Vec::new();
-        for session in std::mem::take(&mut self.waiting) {
-            let (rule, missing) = (&session.handed.rule.transfer, session.missing());
-            let is_late = session.since.elapsed() > rule.timeout();
-            // Nobody takes memory away from a reader that is at work.
-            let comes = |reader: &str| !is_late || HandedOver::is_noted(&session.directory, reader, Reading::Begun);
-            let absent: Vec<(&str, Option<String>)> =
-                missing.iter().map(|reader| (*reader, self.gone(&session, reader))).collect();
-            if absent.iter().any(|(reader, gone)| gone.is_none() && comes(reader)) {
+        // Files of one name are made in the order of their sessions: an older one does not replace a newer one.
+        let mut open = BTreeSet::new();
+        for mut session in std::mem::take(&mut self.waiting) {
+            let missing = session.missing();
+            let late: Vec<Late> = missing
+                .iter()
+                .filter_map(|reader| match self.life(&session, reader) {
+                    Life::Comes => None,
+                    Life::Late(why) => Some(Late { reader: reader.clone(), why }),
+                })
+                .collect();
+            let waits = !late.is_empty() && session.handed.rule.transfer.when_late() == WhenLate::Wait;
+            if waits {
+                self.tell_waits(&mut session, &late);
+            }
+            let follows = open.contains(&session.handed.target) && session.becomes_file(late.is_empty());
+            let is_taken_back = || late.is_empty() || self.take_back(&session, &late);
+            if late.len() < missing.len() || waits || follows || !is_taken_back() {
+                open.insert(session.handed.target.clone());
                 self.waiting.push(session);
                 continue;
             }
-            if let Some(keeps) = self.end(&session, &absent) {
-                kept.push(keeps);
-            }
+            kept.extend(self.end(&session, &late));
         }
         kept
     }
 
-    /// What is said of a reader that was there and will take nothing more.
-    fn gone(&mut self, session: &Session, reader: &str) -> Option<String> {
-        let rendezvous = session.handed.rule.transfer.rendezvous();
-        let presence = Presence::of(rendezvous, reader);
-        let key = (rendezvous.to_owned(), reader.to_owned());
-        if presence != Presence::Absent || HandedOver::is_noted(&session.directory, reader, Reading::Begun) {
-            self.seen.insert(key.clone());
+    /// Says that a session goes on to wait for readers that are late.
+    fn tell_waits(&mut self, session: &mut Session, late: &[Late]) {
+        for Late { reader, why } in late {
+            let why = why.text();
+            if !session.told.contains(reader) {
+                session.told.push(reader.clone());
+                let number = session.handed.session;
+                let said = format!("session {number}: component '{reader}' {why}; it waits for it (when_late)");
+                self.say(&session.handed.target, &said, NOTES);
+            }
         }
-        if presence != Presence::Running && self.seen.contains(&key) {
-            return Some("has ended without it".to_owned());
-        }
-        let node = self.silent.get(&key)?;
-        Some(format!("has not taken it, and its node '{node}' is gone: it has not asked for {} s", SILENT.as_secs()))
     }
 
-    /// A session goes. `missing` are those that have not taken it, and why they will not.
-    fn end(&mut self, session: &Session, missing: &[(&str, Option<String>)]) -> Option<PathBuf> {
-        let HandedOver { rule, target, session: number, .. } = &session.handed;
-        Offers::of(&rule.transfer, target).withdraw(*number);
-        let is_kept = match rule.transfer.keep() {
-            Keep::No => false,
-            Keep::Yes => true,
-            Keep::Late => !missing.is_empty(),
+    /// Takes a session back. False if a reader that was late has opened it meanwhile.
+    fn take_back(&self, session: &Session, late: &[Late]) -> bool {
+        if !HandedOver::take_back(&session.directory) {
+            return true;
+        }
+        // A reader that opens it notes that first, and then looks whether it is there.
+        let has_come = |late: &Late| {
+            let token = HandedOver::begun_by(&session.directory, &late.reader);
+            let is_missing = matches!(late.why, Why::Missing(_));
+            is_missing && token.is_some_and(|token| self.partners.of(&session.key(&late.reader)).has(&token))
         };
-        for (reader, gone) in missing {
-            let late = || format!("did not come for it within {} s", rule.transfer.timeout().as_secs_f64());
-            let why = gone.clone().unwrap_or_else(late);
+        !(late.iter().any(has_come) && HandedOver::offer_again(&session.directory))
+    }
+
+    /// What is to be expected of a reader that has not taken a session.
+    fn life(&mut self, session: &Session, reader: &str) -> Life {
+        let (key, timeout) = (session.key(reader), session.handed.rule.transfer.timeout());
+        let partner = self.partners.of(&key);
+        if session.is_noted(reader, Reading::Begun) && !self.seen.contains(&key) {
+            self.seen.push(key.clone());
+        }
+        match partner.presence() {
+            Presence::Running => match self.silence(&partner) {
+                Some((silent, node)) if silent > timeout => {
+                    let seconds = silent.as_secs();
+                    let why = format!("has not taken it, and its node '{node}' has asked for nothing for {seconds} s");
+                    Life::Late(Why::Silent(why))
+                }
+                _ => Life::Comes,
+            },
+            _ if partner.was_seen || self.seen.contains(&key) => {
+                Life::Late(Why::Missing("has ended without it".to_owned()))
+            }
+            // It may come late, but not later than that.
+            _ if session.since.max(self.begun).elapsed() > timeout => {
+                Life::Late(Why::Missing(format!("did not come for it within {} s", timeout.as_secs_f64())))
+            }
+            _ => Life::Comes,
+        }
+    }
+
+    /// A session goes. `late` are those that have not taken it and will not. Returns its directory if a file is to be
+    /// made of it.
+    fn end(&mut self, session: &Session, late: &[Late]) -> Option<PathBuf> {
+        let HandedOver { rule, target, session: number, .. } = &session.handed;
+        let named = |Late { reader, why }: &Late| (reader.clone(), why.text().to_owned());
+        let mut without: Vec<(String, String)> = late.iter().map(named).collect();
+        let failed = session.failed();
+        without.extend(failed.into_iter().map(|(reader, why)| (reader, format!("could not read all of it ({why})"))));
+        let row = self.rows.entry(target.clone()).or_default();
+        if !rule.transfer.is_read(*number) {
+            row.skipped += 1;
+        } else if without.len() < rule.transfer.to().len() {
+            row.sessions += 1;
+            row.last = (*number, session.handed.closed_ms);
+            row.bytes += session.handed.bytes;
+        }
+        let is_kept = session.becomes_file(late.is_empty());
+        for (reader, why) in &without {
             let then = if is_kept { "a file is made of it" } else { "its values are discarded" };
             let said = format!("session {number}: component '{reader}' {why}; {then}");
-            self.failed(&target.clone(), &said);
+            self.say(target, &said, if is_kept { NOTES } else { DISCARDED });
         }
-        if is_kept {
-            return Some(session.directory.clone());
+        if !is_kept {
+            self.free(session, without.is_empty());
+            return None;
         }
-        self.free(session, missing.is_empty());
-        None
+        if !without.is_empty() && rule.transfer.when_late() != WhenLate::Discard {
+            let (directory, readers) =
+                (session.directory.clone(), without.into_iter().map(|(reader, _)| reader).collect());
+            let made = MadeOf { handed: session.handed.clone(), directory: directory.clone(), readers };
+            self.making.insert(directory, made);
+        }
+        Some(session.directory.clone())
+    }
+
+    /// A file was made of what lies in a directory.
+    pub(super) fn made(&mut self, path: &Path, directory: &Path) {
+        let Some(made) = self.making.remove(directory) else { return };
+        if let Some(before) = self.made.remove(path) {
+            let unread: Vec<&String> = before.readers.iter().filter(|reader| !before.is_taken(reader)).collect();
+            for reader in unread {
+                let said = format!(
+                    "session {}: component '{reader}' has not opened the file that was made of it, and session {} has replaced it",
+                    before.handed.session, made.handed.session
+                );
+                self.say(path, &said, DISCARDED);
+            }
+            HandedOver::discard(&before.directory);
+        }
+        if let Err(error) = made.handed.note_file(&made.directory, made.readers.iter().map(String::as_str)) {
+            self.notices.warn(&format!("{}: readers that come late do not hear of the file: {error}", path.display()));
+        }
+        self.made.insert(path.to_owned(), made);
     }
 
     /// A session leaves the spools. Its memory is not used again if a reader may yet have it open.
@@ -313,12 +443,13 @@ impl<'a> Transfers<'a> {
 
     /// A session that the program has not closed goes, because the program has ended.
     pub(super) fn break_off(&mut self, directory: &Path, open: &HandedOver) {
-        Offers::of(&open.rule.transfer, &open.target).withdraw(open.session);
+        let is_kept = open.may_be_kept();
         if open.rule.transfer.is_read(open.session) {
-            let said = format!("session {}: the program has ended before it had closed the file", open.session);
-            self.failed(&open.target.clone(), &said);
+            let then = if is_kept { "" } else { "; its values are discarded" };
+            let said = format!("session {}: the program has ended before it had closed the file{then}", open.session);
+            self.say(&open.target, &said, if is_kept { NOTES } else { DISCARDED });
         }
-        if !open.may_be_kept() {
+        if !is_kept {
             HandedOver::discard(directory);
         }
     }
@@ -328,29 +459,59 @@ impl<'a> Transfers<'a> {
     pub(super) fn finish(&mut self, files: &mut Files) -> Vec<PathBuf> {
         let mut kept = Vec::new();
         for session in std::mem::take(&mut self.waiting) {
-            let HandedOver { rule, target, session: number, .. } = &session.handed;
-            Offers::of(&rule.transfer, target).withdraw(*number);
-            if session.handed.may_be_kept() {
+            let HandedOver { target, session: number, .. } = &session.handed;
+            HandedOver::take_back(&session.directory);
+            if session.handed.is_owed(&session.directory) {
                 kept.push(session.directory.clone());
                 continue;
             }
             let missing = session.missing().join(", ");
             if !missing.is_empty() {
-                self.failed(&target.clone(), &format!("session {number}: interrupted before {missing} had it"));
+                let said = format!("session {number}: interrupted before {missing} had it; its values are discarded");
+                self.say(&target.clone(), &said, DISCARDED);
             }
             self.free(&session, false);
         }
-        for (path, Row { sessions, skipped, bytes, way, failures }) in std::mem::take(&mut self.rows) {
-            let times = if sessions == 1 { "once".to_owned() } else { format!("{sessions} times") };
-            let outcome = match failures.len() {
-                0 => {
-                    let skipped = if skipped == 0 { String::new() } else { format!(" ({skipped} more were skipped)") };
-                    Outcome::Transferred { bytes, words: format!("transferred {way}, {times}{skipped}") }
-                }
-                _ => Outcome::Missed(Error::new(ErrorKind::Read, failures.join("; "))),
-            };
-            files.add_beside(path, outcome);
+        for made in std::mem::take(&mut self.made).into_values() {
+            HandedOver::discard(&made.directory);
+        }
+        for (path, row) in std::mem::take(&mut self.rows) {
+            row.tell(path, files);
         }
         kept
+    }
+}
+
+/// A time in milliseconds since 1970 as words, in UTC.
+fn shown_time(ms: u64) -> String {
+    UNIX_EPOCH
+        .checked_add(Duration::from_millis(ms))
+        .map_or_else(String::new, |time| humantime::format_rfc3339_seconds(time).to_string())
+}
+
+impl MadeOf {
+    fn is_taken(&self, reader: &str) -> bool {
+        HandedOver::is_noted(&self.directory, reader, Reading::Done)
+    }
+}
+
+impl Row {
+    /// Says it of the file, beside what else became of it.
+    fn tell(self, path: PathBuf, files: &mut Files) {
+        let Self { sessions, last: (last, closed_ms), skipped, bytes, way, notes, missed, discarded } = self;
+        let times = if sessions == 1 { "once".to_owned() } else { format!("{sessions} times") };
+        let skipped = if skipped == 0 { String::new() } else { format!(" ({skipped} more were skipped)") };
+        let closed = closed_ms.map_or_else(String::new, |closed_ms| format!(", closed {}", shown_time(closed_ms)));
+        let last = if sessions == 0 { String::new() } else { format!(", last session {last}{closed}") };
+        let error = |said: &[String]| Error::new(ErrorKind::Read, said.join("; "));
+        if !discarded.is_empty() {
+            files.add_loss(path.clone(), Outcome::Discarded(Error::new(ErrorKind::Write, discarded.join("; "))));
+        }
+        if !missed.is_empty() {
+            files.add_beside(path, Outcome::Missed(error(&missed)), &notes.join("; "));
+        } else if sessions > 0 || discarded.is_empty() {
+            let words = format!("transferred {way}, {times}{skipped}{last}");
+            files.add_beside(path, Outcome::Transferred { bytes, words }, &notes.join("; "));
+        }
     }
 }

@@ -540,6 +540,9 @@ impl<'a> Work<'a> {
             Outcome::Undelivered(error, directory) => Some((error.clone(), directory.clone())),
             _ => None,
         };
+        if let (Outcome::Packed(_), Some(directory)) = (&outcome, &directory) {
+            self.transfers.made(&path, directory);
+        }
         self.files.add(name, outcome, note);
         if let Some((error, directory)) = undelivered {
             self.keep(&directory, &error, took);
@@ -577,7 +580,11 @@ impl<'a> Work<'a> {
                 self.transfers.break_off(&directory, &open);
             }
         }
-        self.handed_over.extend(self.transfers.finish(&mut files));
+        let late = self.transfers.finish(&mut files);
+        self.handed_over.extend(late.iter().cloned());
+        if self.begun.signals.is_terminated() {
+            self.move_out_now(&late);
+        }
         let waiting = std::mem::take(&mut self.handed_over);
         for directory in waiting.iter().cloned() {
             let handed = HandedOver::read(&directory).ok().flatten();

@@ -33,16 +33,35 @@ impl Work<'_> {
         self.move_out(waiting.into_iter().map(|(directory, _)| directory).collect());
     }
 
+    /// The place on the disk, made if there is none yet.
+    fn place(&mut self) -> Option<Arc<Drained>> {
+        if self.drained.is_none() {
+            self.drained = Drained::create(self.begun.scratch.path()).ok().map(Arc::new);
+        }
+        let drained = self.drained.clone()?;
+        self.begun.nodes.add(drained.path());
+        Some(drained)
+    }
+
+    /// Moves these directories from memory to the disk.
+    pub(super) fn move_out_now(&mut self, waiting: &[PathBuf]) {
+        if waiting.is_empty() {
+            return;
+        }
+        let Some(drained) = self.place() else { return };
+        for from in waiting {
+            if let Some(to) = drained.copy(from) {
+                self.moved(from, &to);
+            }
+        }
+    }
+
     /// Begins to move these directories from memory to the disk.
     pub(super) fn move_out(&mut self, waiting: Vec<PathBuf>) {
         if waiting.is_empty() {
             return;
         }
-        if self.drained.is_none() {
-            self.drained = Drained::create(self.begun.scratch.path()).ok().map(Arc::new);
-        }
-        let Some(drained) = self.drained.clone() else { return };
-        self.begun.nodes.add(drained.path());
+        let Some(drained) = self.place() else { return };
         let send = self.send.clone();
         let started = spawn("drain", move || {
             for from in waiting {

@@ -1,0 +1,287 @@
+//! Waiting for a session of a file that another component writes. Programs look into the spool of their node only, where their
+//! launcher shows what there is: many may wait, and a file system that all nodes share would have to answer each of them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_capture::config::{Publish, TransferRule};
+use knarr_capture::meeting::{Gone, Made, Met, Offers, Presence, Taken, Taking, Watch, image_of};
+use knarr_capture::{Event, HandedOver, SpoolPlace};
+use knarr_handover::PutLog;
+
+use crate::wanted::Wanted;
+
+/// How long a session that one node sees may take to be seen by another one, at most.
+const SEEN_WITHIN: Duration = Duration::from_secs(10);
+/// How often those that wait look whether the ranks of the other side live.
+pub(crate) const LIVES_EVERY: Duration = Duration::from_millis(250);
+
+/// What there is of a file for a component that reads it.
+pub(crate) enum Next {
+    /// A session that is open here from now on.
+    Session { session: u64, directory: PathBuf, handed: Box<HandedOver>, taking: Taking },
+    /// A file instead; if that is known, what of.
+    File(Option<Made>),
+}
+
+/// A program of a component, and the sessions of a file that it has taken.
+struct Reader<'w> {
+    wanted: &'w Wanted,
+    name: &'w str,
+    taken: Taken,
+}
+
+/// The last session that this process has closed, of each file and each spool that had some: it gets none of these again.
+static CLOSED: Mutex<BTreeMap<(PathBuf, String), u64>> = Mutex::new(BTreeMap::new());
+
+/// This process has closed a session of a file, of the spool with this token.
+pub(crate) fn note_closed(target: &Path, token: &str, session: u64) {
+    let mut closed = CLOSED.lock().unwrap_or_else(PoisonError::into_inner);
+    let last = closed.entry((target.to_owned(), token.to_owned())).or_default();
+    *last = session.max(*last);
+}
+
+fn has_closed(target: &Path, token: &str, session: u64) -> bool {
+    let closed = CLOSED.lock().unwrap_or_else(PoisonError::into_inner);
+    closed.get(&(target.to_owned(), token.to_owned())).is_some_and(|last| session <= *last)
+}
+
+/// Where the component of this process notes what it has taken of a file: in the spool, or where all its nodes see it if it is
+/// `is_spread` over several.
+fn taken_by(wanted: &Wanted, reader: &str, is_spread: bool) -> Taken {
+    let rendezvous = wanted.rule.transfer.rendezvous();
+    let image = image_of(&wanted.spool.directory, rendezvous);
+    Taken::of(if is_spread { rendezvous } else { &image }, reader, &wanted.target)
+}
+
+/// Waits for the oldest session of a file that the component `reader` has not taken, or for what is there in its place, and
+/// begins to take it.
+///
+/// # Errors
+/// `NotFound` if nothing comes: which, and why.
+pub(crate) fn await_next(wanted: &Wanted, reader: &str, is_spread: bool) -> Result<Next> {
+    let reader = Reader { wanted, name: reader, taken: taken_by(wanted, reader, is_spread) };
+    let mut told = None;
+    let begin = Instant::now();
+    let mut watch = Watch::new();
+    loop {
+        // In this order: what was offered before the end is there.
+        let met = reader.met(&mut watch)?;
+        if let Some(next) = reader.next()? {
+            return Ok(next);
+        }
+        let rule = &wanted.rule.transfer;
+        if met.is_over(rule.timeout()) {
+            // A file that is there before the writer has come may be of an earlier run.
+            return if rule.may_make_files() && wanted.is_there() {
+                Ok(Next::File(None))
+            } else {
+                Err(reader.missed(&met))
+            };
+        }
+        if !wanted.run.is_alive() {
+            let what = format!(
+                "the launcher of component '{}' is gone, and with it what the program was to read",
+                reader.name
+            );
+            return Err(Error::new(ErrorKind::NotFound, what).at(wanted.target.display().to_string()));
+        }
+        if told.is_none() && begin.elapsed() > rule.timeout() {
+            told = Some(());
+            let what = format!("component '{}' runs and has not closed a session that was not read", rule.from());
+            wanted.run.tell(Event::Awaits { path: wanted.target.clone(), what, seconds: begin.elapsed().as_secs() });
+        }
+        watch.wait();
+    }
+}
+
+/// Waits, asleep, until there is something for a component, or will not be: for ranks that are then told by the first one what
+/// it is. In MPI they would keep their cores busy.
+pub(crate) fn await_any(wanted: &Wanted, reader: &str) {
+    let reader = Reader { wanted, name: reader, taken: taken_by(wanted, reader, false) };
+    let rule = &wanted.rule.transfer;
+    let mut watch = Watch::new();
+    while let Ok(met) = reader.met(&mut watch) {
+        let is_there = || reader.offered().iter().any(|(_, directory)| is_ready(rule, directory));
+        let is_made = || reader.new_file().is_ok_and(|made| made.is_some());
+        if is_there() || is_made() || met.is_over(rule.timeout()) || !wanted.run.is_alive() {
+            return;
+        }
+        watch.wait();
+    }
+}
+
+/// True if the session in a directory may be opened: its definitions are complete, and those that count if it is read when it is
+/// closed.
+fn is_ready(rule: &TransferRule, directory: &Path) -> bool {
+    rule.publish() != Publish::Close || HandedOver::is_closed(directory)
+}
+
+impl Reader<'_> {
+    fn offers(&self) -> Offers {
+        Offers::of(&self.wanted.spool.directory, &self.wanted.rule.transfer, &self.wanted.target)
+    }
+
+    /// What is known of the component that writes.
+    fn met(&self, watch: &mut Watch) -> Result<Met> {
+        let (spool, rule) = (&self.wanted.spool.directory, &self.wanted.rule.transfer);
+        let met = || Met::read(spool, rule.rendezvous(), rule.from());
+        watch.on(self.offers().directory());
+        watch.on(&Met::directory(spool, rule.rendezvous(), rule.from()));
+        met().map_err(|error| {
+            Error::new(ErrorKind::NotFound, error.message()).at(self.wanted.target.display().to_string())
+        })
+    }
+
+    /// Sessions that are offered and that the component has not taken, oldest first.
+    fn offered(&self) -> Vec<(u64, PathBuf)> {
+        let mut all = self.offers().all();
+        all.retain(|(_, directory)| HandedOver::is_unread(directory, self.name));
+        all
+    }
+
+    /// What is there now.
+    fn next(&self) -> Result<Option<Next>> {
+        let target = &self.wanted.target;
+        for (session, directory) in self.offered() {
+            // It goes as soon as it was taken.
+            let Ok(Some(handed)) = HandedOver::find(&directory) else { continue };
+            let Ok((token, _)) = handed.origin(&directory) else { continue };
+            if has_closed(target, &token, session) || self.taken.has(&token, session)? {
+                continue;
+            }
+            // An older one may have become a file meanwhile.
+            if let Some(made) = self.made(Some((&token, session)))? {
+                return Ok(Some(Next::File(Some(made))));
+            }
+            if !is_ready(&self.wanted.rule.transfer, &directory) {
+                // Sessions follow each other.
+                return match gone(&directory, &handed) {
+                    Some(why) if !HandedOver::is_closed(&directory) => {
+                        note_closed(target, &token, session);
+                        // One program of the component hears of it; the others wait for the next one.
+                        if !self.taken.note(&token, session)? {
+                            continue;
+                        }
+                        let what = format!("session {session} from component '{}': {why}", handed.rule.transfer.from());
+                        Err(Error::new(ErrorKind::NotFound, what).at(target.display().to_string()))
+                    }
+                    _ => Ok(None),
+                };
+            }
+            let Some(taking) = Taking::begin(self.taken.clone(), &token, session)? else { continue };
+            let own = &self.wanted.spool.token;
+            match HandedOver::note_begun(&directory, self.name, own) {
+                Err(error) if directory.exists() => return Err(error),
+                Err(_) => continue,
+                Ok(()) => {}
+            }
+            // Whoever takes it back looks for this note afterwards.
+            if HandedOver::is_unread(&directory, self.name)
+                && let Some(handed) = HandedOver::find(&directory)?
+            {
+                let handed = Box::new(handed);
+                return Ok(Some(Next::Session { session, directory, handed, taking }));
+            }
+        }
+        Ok(self.made(None)?.map(|made| Next::File(Some(made))))
+    }
+
+    /// The session that is older than `than`, or any, of which a file was made for this component: now it has it.
+    fn made(&self, than: Option<(&str, u64)>) -> Result<Option<Made>> {
+        let is_older = |made: &Made| than.is_none_or(|(token, session)| made.token == token && made.session < session);
+        let Some(made) = self.new_file()?.filter(is_older) else { return Ok(None) };
+        let is_first = self.taken.note(&made.token, made.session)?;
+        note_closed(&self.wanted.target, &made.token, made.session);
+        self.offers().take_made(&made)?;
+        Ok(Some(made).filter(|_| is_first))
+    }
+
+    /// The session of which a file was made for this component, unless this process knows it.
+    fn new_file(&self) -> Result<Option<Made>> {
+        let is_new = |made: &Made| !has_closed(&self.wanted.target, &made.token, made.session);
+        Ok(self.offers().made()?.filter(is_new))
+    }
+
+    /// Why nothing comes.
+    fn missed(&self, met: &Met) -> Error {
+        let over = over(met, &self.wanted.rule.transfer);
+        let what = format!("{over}, and there is no session of the file that was not read");
+        Error::new(ErrorKind::NotFound, what).at(self.wanted.target.display().to_string())
+    }
+}
+
+/// Why nothing more comes of a component of which [`Met::is_over`] says so.
+pub(crate) fn over(met: &Met, rule: &TransferRule) -> String {
+    let (from, timeout) = (rule.from(), rule.timeout().as_secs_f64());
+    match &met.why {
+        Some(why) => format!("component '{from}' has not been reached for {timeout} s (timeout): {why}"),
+        None if met.presence == Presence::Absent && !met.was_seen => {
+            format!("component '{from}' was not started within {timeout} s (timeout)")
+        }
+        None => format!("component '{from}' has ended"),
+    }
+}
+
+/// Why nothing more comes of a session that its writer has not closed, if that is known in its directory.
+pub(crate) fn gone(directory: &Path, handed: &HandedOver) -> Option<String> {
+    if let Some(why) = Gone::why(directory) {
+        return Some(why);
+    }
+    let here = match handed.own_part() {
+        Some(part) => part.ranks.clone(),
+        None if handed.parts.is_empty() => (0..handed.ranks).collect(),
+        None => Vec::new(),
+    };
+    let is_held = |rank: usize| PutLog::is_held(&directory.join(HandedOver::log(rank)));
+    let who = match here.into_iter().find(|rank| !is_held(*rank)) {
+        Some(rank) => format!("rank {rank}"),
+        // An image goes with the launcher of the writer.
+        None if !directory.exists() => "a rank".to_owned(),
+        None => return None,
+    };
+    Some(format!("{who} of component '{}' has ended before it had closed the file", handed.rule.transfer.from()))
+}
+
+/// Waits until the session that the first rank has found is seen by this rank, too, which may be on another node. `session` and
+/// `origin` are its number and what [`HandedOver::origin`] says. Returns its directory, and what is known of it.
+///
+/// # Errors
+/// `NotFound` if it is not seen: why.
+pub(crate) fn await_same(
+    wanted: &Wanted,
+    reader: &str,
+    (session, origin): (u64, &(String, String)),
+) -> Result<(PathBuf, HandedOver)> {
+    let Wanted { target, rule, spool: own, run, .. } = wanted;
+    let rule = &rule.transfer;
+    let (begin, mut watch) = (Instant::now(), Watch::new());
+    let SpoolPlace { directory: spool, node, .. } = own;
+    loop {
+        let offers = Offers::of(spool, rule, target);
+        watch.on(offers.directory());
+        for (_, directory) in offers.all().into_iter().filter(|(number, _)| *number == session) {
+            let is_same = |handed: &HandedOver| {
+                let is_ready = is_ready(rule, &directory);
+                is_ready && handed.origin(&directory).is_ok_and(|there| there == *origin)
+            };
+            if let Some(handed) = HandedOver::find(&directory)?.filter(is_same) {
+                return Ok((directory, handed));
+            }
+        }
+        let missing = |why: String| Err(Error::new(ErrorKind::NotFound, why).at(target.display().to_string()));
+        if !run.is_alive() {
+            let what = "is gone, and with it what the program was to read";
+            return missing(format!("the launcher of component '{reader}' on node '{node}' {what}"));
+        }
+        if begin.elapsed() > SEEN_WITHIN.min(rule.timeout()) {
+            let why = Met::read(spool, rule.rendezvous(), rule.from()).ok().and_then(|met| met.why);
+            let why = why.map_or_else(String::new, |why| format!(" ({why})"));
+            return missing(format!("node '{node}' does not see session {session}, which other nodes see{why}"));
+        }
+        watch.wait();
+    }
+}
