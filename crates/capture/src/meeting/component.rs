@@ -109,7 +109,11 @@ fn make_rendezvous(rendezvous: &Path) -> Result<()> {
         }
         Err(error) => return Err(Error::write(rendezvous, &error)),
     }
-    let found = fs::metadata(rendezvous).map_err(|error| Error::read(rendezvous, &error))?;
+    let found = match fs::metadata(rendezvous) {
+        // The last one that was there has removed it at this moment.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return make_rendezvous(rendezvous),
+        found => found.map_err(|error| Error::read(rendezvous, &error))?,
+    };
     if !found.is_dir() {
         let what = "'rendezvous' is no directory";
         return Err(place(Error::new(ErrorKind::Config, what).hint("name a directory that is not there yet")));

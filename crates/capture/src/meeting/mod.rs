@@ -23,6 +23,7 @@
 mod address;
 mod component;
 mod image;
+mod images;
 mod locks;
 mod names;
 mod offers;
@@ -31,7 +32,8 @@ mod watch;
 
 pub use address::Address;
 pub use component::{Component, Launcher, Listed, Presence};
-pub use image::{Gone, Met, image_of, sessions_of_images};
+pub use image::{Gone, Met};
+pub use images::{image_of, sessions_of_images};
 pub use locks::has_local_locks;
 pub use offers::{Made, Offers, begin_session};
 pub use taking::{Taken, Taking};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use knarr_array::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use super::image::image_of;
+use super::images::image_of;
 use crate::config::TransferRule;
 use crate::document::{get, put};
 

@@ -3,12 +3,13 @@
 use std::ffi::{c_char, c_int};
 
 use knarr_capture::HandedOver;
-use knarr_names::{Call, Found, Hold, Names, Over, here, is_own};
+use knarr_names::{Found, Hold, Names, Over, here, is_own};
 
+use super::does::Does;
 use super::next::{Answer, errno, fail};
 use super::path::{Name, Target};
 
-/// What a call does with a name.
+/// What a call does with which name.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Use {
     pub(super) name: Name,
@@ -17,67 +18,6 @@ pub(super) struct Use {
     pub(super) follows: bool,
     /// The other name, of calls that take two.
     pub(super) other: Option<(Name, Does)>,
-}
-
-/// The same, of one name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Does {
-    /// It has nothing to do with what is pending.
-    Nothing,
-    /// It prepares another call that will open the file.
-    Prepares,
-    /// It asks about the file.
-    Looks,
-    /// It opens it, to read or to change what is in it.
-    Opens,
-    /// The same, and makes one if there is none.
-    OpensOrMakes,
-    /// It changes its access, its times, its length.
-    Changes,
-    /// It makes the file if there is none; it is to be new.
-    Makes,
-    /// It makes the file, or empties one that is there.
-    Empties,
-    /// It removes the file.
-    Removes,
-    /// The same, or an empty directory.
-    RemovesAny,
-    /// It takes the name from the file.
-    MovesFrom,
-    /// It gives the name to another file.
-    MovesTo,
-    /// It lists the directory, or removes it.
-    Lists,
-    /// It lists what is below the directory.
-    Walks,
-}
-
-impl Does {
-    fn call(self) -> Call {
-        match self {
-            Self::Nothing | Self::Looks => Call::Look,
-            Self::Opens | Self::OpensOrMakes | Self::Prepares => Call::Open,
-            Self::Changes => Call::Change,
-            Self::Makes | Self::Empties => Call::Create,
-            Self::Removes | Self::RemovesAny => Call::Remove,
-            Self::MovesFrom | Self::MovesTo => Call::Rename,
-            Self::Lists | Self::Walks => Call::List,
-        }
-    }
-
-    /// It needs what is in the file. Without that, older values must not pass for it.
-    fn needs_file(self) -> bool {
-        matches!(self, Self::Looks | Self::Opens | Self::OpensOrMakes | Self::Changes | Self::MovesFrom)
-    }
-
-    fn removes(self) -> bool {
-        matches!(self, Self::Removes | Self::RemovesAny)
-    }
-
-    /// After it, what was pending is gone.
-    fn gives_up(self) -> bool {
-        self.removes() || matches!(self, Self::Empties | Self::MovesTo)
-    }
 }
 
 impl Use {

@@ -4,7 +4,8 @@ use std::ffi::{c_char, c_int, c_void};
 
 use libc::{AT_FDCWD, gid_t, mode_t, off_t, off64_t, size_t, uid_t};
 
-use super::asked::{Does, Use};
+use super::asked::Use;
+use super::does::Does;
 use super::hooks::{hooks, system};
 
 fn changes(from: c_int, path: *const c_char, flags: c_int) -> Use {

@@ -2,7 +2,8 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::asked::{Does, Use};
+use super::asked::Use;
+use super::does::Does;
 use super::hooks::hooks;
 
 fn lists(path: *const c_char) -> Use {

@@ -4,7 +4,8 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use libc::AT_FDCWD;
 
-use super::asked::{Does, Use};
+use super::asked::Use;
+use super::does::Does;
 use super::hooks::{hooks, system};
 
 fn looks(from: c_int, path: *const c_char, flags: c_int) -> Use {

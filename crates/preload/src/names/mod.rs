@@ -6,6 +6,7 @@
 //! number; for another name than those that are, the look at three more. Calls that move data have no names, and go by.
 //!
 //! - [`asked`]: what happens before and after a call;
+//! - [`does`]: what calls do with names;
 //! - [`path`]: which names a path leads to, through symbolic links;
 //! - [`next`]: the function of the same name in the libraries behind this one, which does the work;
 //! - [`hooks`]: how the functions are defined;
@@ -18,6 +19,7 @@
 
 mod asked;
 mod changing;
+mod does;
 mod hooks;
 mod listing;
 mod looking;

@@ -4,7 +4,8 @@ use std::ffi::{c_char, c_int, c_uint};
 
 use libc::AT_FDCWD;
 
-use super::asked::{Does, Use};
+use super::asked::Use;
+use super::does::Does;
 use super::hooks::{hooks, system};
 
 fn moves(from: c_int, old: *const c_char, to: c_int, new: *const c_char, flags: c_uint) -> Use {

@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 use knarr_names::{Directory, Key, Names, last_of};
 use rustix::fs::{AtFlags, CWD, FileType, readlinkat_raw, statat};
 
-use super::asked::Does;
+use super::does::Does;
 
 /// A path as a program gives it: it counts from a directory, or from the working directory.
 #[derive(Debug, Clone, Copy)]

@@ -99,6 +99,7 @@ fn capture(wanted: &Wanted, named: &[u8], ranks: Ranks, mut incoming: Incoming, 
         serial: -1,
         order: Order::default(),
         failed: None,
+        is_flushed: true,
         blocked: start.elapsed(),
         process: std::process::id(),
     };

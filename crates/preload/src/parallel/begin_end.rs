@@ -208,6 +208,7 @@ pub(crate) unsafe fn create(
         serial,
         order: Order::default(),
         failed: None,
+        is_flushed: true,
         blocked: start.elapsed(),
         process: std::process::id(),
     };
@@ -373,7 +374,8 @@ fn end(host: Option<&CallerHdf5>, file: &Shared) -> bool {
     };
     let Captured { ranks, target, rule, directory, session, .. } = &*file;
     // The launcher tells why it could not be handed over.
-    finish(&Ending { ranks, target, rule, directory, session: *session }, &mine).is_ok()
+    let handed_over = finish(&Ending { ranks, target, rule, directory, session: *session }, &mine).is_ok();
+    file.are_flushed() && handed_over
 }
 
 /// Says so if ranks on several nodes have not made the same collective calls, by which their writes are ordered. Collective.

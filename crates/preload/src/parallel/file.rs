@@ -46,6 +46,8 @@ pub(super) struct Captured {
     pub(super) order: Order,
     /// The first error of handing over.
     pub(super) failed: Option<Error>,
+    /// False if HDF5 could not write its header when the program last asked for that.
+    pub(super) is_flushed: bool,
     pub(super) blocked: Duration,
     /// A forked child is none of the ranks.
     pub(super) process: u32,
@@ -145,12 +147,15 @@ impl Captured {
         self.order.calls();
     }
 
-    /// True if a call has failed on any of the ranks. Collective where values are written.
-    pub(super) fn has_any_failed(&self, has_failed: bool) -> bool {
-        if self.is_incoming() {
-            return has_failed;
-        }
-        self.ranks.largest(u64::from(has_failed)).map_or(true, |failures| failures > 0)
+    /// HDF5 has written what it had of the header, or could not. Programs may ask for that on some ranks only: the others hear of
+    /// a failure when they close the file.
+    pub(super) fn flushed(&mut self, is_written: bool) {
+        self.is_flushed = is_written;
+    }
+
+    /// True if what was last asked for on each rank was written. Collective.
+    pub(super) fn are_flushed(&self) -> bool {
+        self.ranks.largest(u64::from(!self.is_flushed)).is_ok_and(|failures| failures == 0)
     }
 
     /// The number of a write: of writes that overlap, that of the largest number counts.

@@ -444,11 +444,10 @@ pub(crate) unsafe extern "C" fn flush(object: Hid, scope: c_int, caller: usize) 
     }
     // SAFETY: the caller's own arguments.
     let flushed = unsafe { real(object, scope) };
-    match captured {
-        // Only some ranks write the header, and those that fail would not meet the others in the next call.
-        Some(file) => guard(FAILED, || if lock(&file).has_any_failed(flushed < 0) { FAILED } else { flushed }),
-        None => flushed,
+    if let Some(file) = captured {
+        guard((), || lock(&file).flushed(flushed >= 0));
     }
+    flushed
 }
 
 /// # Safety
