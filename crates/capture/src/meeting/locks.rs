@@ -53,7 +53,7 @@ mod tests {
             ("/lustre/a/meet", true),
             ("/lustre/good/meet", false),
             ("/lustrelike", false),
-            ("/work/a", false),
+            ("/model/a", false),
             ("/home of/a", false),
             ("/old/a", true),
             ("/tmp", false),
