@@ -201,7 +201,6 @@ def test_a_message_that_is_lost_holds_nobody_up(run, start, told, short):
 
 
 @pytest.mark.node
-@pytest.mark.xfail(reason="nodes do not tell each other of names yet", strict=True)
 def test_a_file_that_another_node_has_just_closed_is_waited_for(job, elsewhere):
     """Rank 0 writes it alone; rank 1, on another node, opens it behind a barrier."""
     process = job.start(elsewhere, "hist.nc", "open", 1 << 22, nodes="ab", config=RULE)

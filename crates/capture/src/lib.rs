@@ -28,7 +28,7 @@ pub use handed_over::{Datasets, HandedOver, Point, Published, Reading};
 pub use message::{Event, Given, Message, Writers};
 pub use packed::{is_packed, mark_packed, marks_of, unmark_packed};
 pub use parts::NodePart;
-pub use pending::place_of;
+pub use pending::{key_of, place_of};
 pub use request::Request;
 pub use shown::{Form, Shown};
 pub use snapshot::{Part, Snapshot, SpoolPlace, account_of, free_of};

@@ -1,8 +1,9 @@
-//! Names of files that are handed over, on the page of the run.
+//! Names of files that are handed over, on the page of the run and in notes for other nodes.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use knarr_array::error::{Error, Result};
 use knarr_flow::network::url_of;
 use knarr_names::{Directory, Key, Kind, Names, Place};
 
@@ -10,21 +11,30 @@ use crate::HandedOver;
 
 impl HandedOver {
     /// Enters the names of the file that is about to be handed over in `directory`: whoever uses one of them waits until the
-    /// launcher has made the file. Returns the number of its generation; `None` if it has no name that anybody could wait for.
-    pub fn enter(&self, names: &Names, directory: &Path) -> Option<u64> {
+    /// launcher has made the file. Waits itself for what other nodes make of these names if it `may_wait`.
+    ///
+    /// # Errors
+    /// `Write`: on other nodes nobody waits for the file.
+    pub fn enter(&self, names: &Names, directory: &Path, may_wait: bool) -> Result<()> {
         let made = self.rule.made_of(&self.target);
-        if url_of(&made).is_some() {
+        let is_in_bucket = url_of(&made).is_some();
+        let Some(place) = place_of(directory).filter(|_| !is_in_bucket) else {
             // Nothing gets a name here.
-            return None;
-        }
-        let place = place_of(directory)?;
+            return Ok(());
+        };
         let kind = Kind { replaces: false, may_be_given_up: self.parts.is_empty(), is_directory: false };
-        if made != self.target {
-            let kind = Kind { is_directory: true, ..kind };
-            enter(names, &made, place, kind);
-        }
-        enter(names, &self.target, place, kind)
+        let notes = Notes { is_maker: self.maker().is_none(), may_wait };
+        let store = Kind { is_directory: true, ..kind };
+        let of_store = if made == self.target { Ok(()) } else { enter(names, &made, place, store, &notes) };
+        of_store.and(enter(names, &self.target, place, kind, &notes))
     }
+}
+
+/// What to do about other nodes.
+struct Notes {
+    /// This one makes the file.
+    is_maker: bool,
+    may_wait: bool,
 }
 
 /// By what the page knows a directory in a spool.
@@ -32,10 +42,18 @@ pub fn place_of(directory: &Path) -> Option<Place<'_>> {
     directory.file_name().and_then(|name| Place::new(name.as_bytes()))
 }
 
-fn enter(names: &Names, path: &Path, place: Place<'_>, kind: Kind) -> Option<u64> {
+/// By what the page and other nodes know a name. `None` if it is none.
+pub fn key_of(path: &Path) -> Option<Key<'_>> {
     let (last, parent) = (path.file_name()?, path.parent()?);
     let directory = Directory::of(rustix::fs::CWD, parent.as_os_str().as_bytes())?;
-    let key = Key::new(last.as_bytes(), directory);
+    Some(Key::new(last.as_bytes(), directory))
+}
+
+fn enter(names: &Names, path: &Path, place: Place<'_>, kind: Kind, told: &Notes) -> Result<()> {
+    let Some(key) = key_of(path) else { return Ok(()) };
     let replaces = path.symlink_metadata().is_ok() || names.find(&key, u64::MAX).is_some();
-    names.enter(&key, place, Kind { replaces, ..kind })
+    let entered = names.enter(&key, place, Kind { replaces, ..kind });
+    let Some((notes, generation)) = names.notes().filter(|_| told.is_maker).zip(entered) else { return Ok(()) };
+    let noted = notes.tell(&key, replaces, generation, told.may_wait);
+    noted.map_err(|error| Error::write(path, &error.into()))
 }

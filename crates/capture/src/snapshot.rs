@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Config, FileRule, Route};
+use crate::config::{Config, FileRule, Output, Route};
 use knarr_codec::codec::{FilterSet, ReaderLevel};
 use knarr_link::Peer;
 use knarr_mapped::NodeAccount;
@@ -107,6 +107,24 @@ impl Snapshot {
             // What stands behind the last wildcard ends the path, and with it the name.
             tail.contains('/') || tail.len() > name.len() || name.ends_with(tail)
         })
+    }
+
+    /// What the last component of a name ends with that may be pending, and whether names of stores may be. Quick to compare.
+    pub fn pending_tails(&self) -> (Vec<String>, bool) {
+        let rules = self.config.file.iter();
+        let rules = rules.filter(|rule| rule.route.traits().is_handed_over || rule.route == Route::Transfer);
+        let (mut tails, mut has_stores) = (Vec::new(), false);
+        for rule in rules {
+            let tail = rule.pattern.as_str().rsplit(['*', '?', '}', '/']).next().unwrap_or_default();
+            tails.push(tail.to_owned());
+            if *rule.compress.output() == Output::Zarr {
+                tails.push(".zarr".to_owned());
+                has_stores = true;
+            }
+        }
+        tails.sort();
+        tails.dedup();
+        (tails, has_stores)
     }
 
     /// The rule by which the launcher does something with the file at the absolute path `path` once it is closed, with its

@@ -11,7 +11,7 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
     let run = std::path::absolute(PathBuf::from(arguments.next().unwrap())).unwrap();
     let count: u32 = arguments.next().unwrap().to_str().unwrap().parse().unwrap();
-    let keeper = Keeper::create(&run.join("names"), Duration::from_secs(60)).unwrap();
+    let keeper = Keeper::create(&run.join("names"), Duration::from_secs(60), None).unwrap();
     let directory = Directory::of(rustix::fs::CWD, run.as_os_str().as_encoded_bytes()).unwrap();
     for number in 0..count {
         let (last, place) = (format!("pending_{number:05}.nc"), format!("1-{number}"));

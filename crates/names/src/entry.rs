@@ -127,6 +127,11 @@ impl Entry {
         (self.device.load(Ordering::Relaxed), self.number.load(Ordering::Relaxed)) == (device, number)
     }
 
+    /// The number of the directory and the hash of the last component.
+    pub(crate) fn name(&self) -> (u64, u64) {
+        (self.number.load(Ordering::Relaxed), self.hash.load(Ordering::Relaxed))
+    }
+
     /// True if it is for this name.
     pub(crate) fn is_for(&self, key: &Key<'_>) -> bool {
         self.hash.load(Ordering::Relaxed) == key.hash && self.is_in(key.directory) && self.last.is(key.last)

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use rustix::thread::futex::{Flags, Timespec, wait};
 
+use crate::elsewhere::{Apart, Notes};
 use crate::entry::{Entry, Place, State, state_of};
 use crate::map;
-use crate::page::{MARK, Page};
+use crate::page::{HAS_LOCKS, HAS_STORES, MARK, Page};
 use crate::program::Names;
 use crate::waiter::{self, Call, now};
 
@@ -21,6 +22,7 @@ pub struct Keeper {
     /// Locked as long as this lives.
     file: File,
     path: CString,
+    notes: Option<Notes>,
 }
 
 /// What came of beginning a file.
@@ -69,20 +71,33 @@ pub struct Waited {
 
 /// A process that has not said for so long that it waits was killed.
 const SILENT: Duration = Duration::from_secs(3);
+/// Bytes of all tails that fit on the page.
+const TAILS: usize = 2000;
 
 impl Keeper {
     /// Makes the page, as a file at `path`, where none is. Calls wait no longer than `limit` for files with which nothing
-    /// happens.
+    /// happens. `apart` is what to say about other nodes, if there are any.
     ///
     /// # Errors
     /// Those of the system: there is no room for it, or the place has no files in memory.
-    pub fn create(path: &Path, limit: Duration) -> io::Result<Self> {
+    pub fn create(path: &Path, limit: Duration, apart: Option<&Apart<'_>>) -> io::Result<Self> {
         let name = CString::new(path.as_os_str().as_encoded_bytes())?;
         let (file, page) = map::create(path)?;
         file.try_lock()?;
         page.head.limit.store(u32::try_from(limit.as_millis()).unwrap_or(u32::MAX), Ordering::Relaxed);
+        if let Some(apart) = apart {
+            let tails = apart.tails.join("/");
+            page.apart.directory.set(apart.directory.as_os_str().as_encoded_bytes());
+            page.apart.launcher.set(apart.launcher.as_bytes());
+            // Of too many, each name counts.
+            page.apart.tails.set(if tails.len() < TAILS { tails.as_bytes() } else { b"" });
+            let flags = [(apart.has_stores, HAS_STORES), (apart.has_locks, HAS_LOCKS)];
+            let traits = flags.iter().filter(|(has, _)| *has).fold(0, |traits, (_, flag)| traits | flag);
+            page.apart.traits.store(traits, Ordering::Relaxed);
+        }
         page.head.mark.store(MARK, Ordering::Release);
-        Ok(Self { page, file, path: name })
+        let notes = Notes::of(page, &name);
+        Ok(Self { page, file, path: name, notes })
     }
 
     /// The page as a process of the program has it.
@@ -119,6 +134,7 @@ impl Keeper {
     pub fn end(&self, place: Place<'_>, end: End) {
         for entry in self.of(place) {
             let word = entry.word.load(Ordering::Acquire);
+            let name = entry.name();
             match (state_of(word), end) {
                 (State::Closed | State::Begun, End::Failed) if entry.exchange(word, State::Failed) => entry.wake(),
                 (State::Closed | State::Begun | State::Failed, End::Delivered) => {
@@ -127,6 +143,9 @@ impl Keeper {
                 }
                 (State::GivenUp, _) if entry.exchange(word, State::Free) => self.page.make_room(),
                 _ => {}
+            }
+            if let Some(notes) = &self.notes {
+                notes.untell(name, end == End::Failed && state_of(word) != State::GivenUp);
             }
         }
     }
@@ -146,6 +165,11 @@ impl Keeper {
         let given_up =
             self.page.used().iter().filter(|entry| state_of(entry.word.load(Ordering::Acquire)) == State::GivenUp);
         given_up.map(|entry| entry.place.get()).collect()
+    }
+
+    /// A number that changes as long as the launcher gets on with pending files.
+    pub fn beats(&self) -> u64 {
+        self.page.head.beat.load(Ordering::Acquire)
     }
 
     /// Says that the launcher gets on.

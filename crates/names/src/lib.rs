@@ -14,26 +14,31 @@
 //! - [`filter`]: most names are known not to be pending by a look at three numbers;
 //! - [`key`]: a name is the last component of a path and the directory that it is in;
 //! - [`entry`]: a pending name, and what becomes of it;
+//! - [`elsewhere`]: names that are pending on other nodes, and [`note`]s about them;
 //! - [`program`]: what a process of the program does: enter a name, look for one, wait, give one up;
 //! - [`text`]: text that several processes see;
 //! - [`waiter`]: a call that waits;
 //! - [`launcher`]: what the launcher does;
 //! - [`own`]: what Knarr itself does in a program concerns no pending name.
 
+mod elsewhere;
 mod entry;
 mod filter;
 mod key;
 mod launcher;
 mod map;
+mod note;
 mod own;
 mod page;
 mod program;
 mod text;
 mod waiter;
 
+pub use elsewhere::{Apart, Came, LAUNCHER, Notes};
 pub use entry::{Kind, Place};
 pub use key::{Directory, Key, last_of};
 pub use launcher::{Began, End, Keeper, Waited, Waits};
+pub use note::{Note, launcher_of};
 pub use own::{is_own, own};
-pub use program::{Found, Hold, Names, Over, attach, here};
-pub use waiter::Call;
+pub use program::{Found, Hold, Names, attach, here};
+pub use waiter::{Call, Over};

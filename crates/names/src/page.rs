@@ -7,10 +7,11 @@ use rustix::thread::futex::{Flags, wake};
 use crate::entry::{Entry, Kind, Place, State, anew, process, state_of, with_state};
 use crate::filter::Filter;
 use crate::key::Key;
+use crate::text::Text;
 use crate::waiter::Waiter;
 
 /// Tells a page that is complete, and of this layout.
-pub(crate) const MARK: u64 = u64::from_le_bytes(*b"knarrN01");
+pub(crate) const MARK: u64 = u64::from_le_bytes(*b"knarrN02");
 
 /// Names that may be pending at a time. Who enters one more waits. With so many a page is smaller than a mebibyte.
 pub(crate) const ENTRIES: usize = 2048;
@@ -22,10 +23,26 @@ pub(crate) const WAITERS: usize = 256;
 #[repr(C)]
 pub(crate) struct Page {
     pub(crate) head: Head,
+    pub(crate) apart: Apart,
     pub(crate) filter: Filter,
     pub(crate) waiters: [Waiter; WAITERS],
     pub(crate) entries: [Entry; ENTRIES],
 }
+
+/// What processes learn about other nodes when they begin. Nothing changes in it once the page is complete.
+#[repr(C, align(64))]
+pub(crate) struct Apart {
+    /// Empty if the run has one node.
+    pub(crate) directory: Text<512>,
+    pub(crate) launcher: Text<8>,
+    /// One after the other, with slashes between them.
+    pub(crate) tails: Text<256>,
+    /// [`HAS_STORES`], [`HAS_LOCKS`].
+    pub(crate) traits: AtomicU32,
+}
+
+pub(crate) const HAS_STORES: u32 = 1;
+pub(crate) const HAS_LOCKS: u32 = 2;
 
 /// What every call looks at, in one line of the cache.
 #[repr(C, align(64))]
@@ -100,6 +117,14 @@ impl Page {
             self.make_room();
         }
         true
+    }
+
+    /// The generation of the oldest file of a name that is under way, and whether it replaces another file.
+    pub(crate) fn oldest(&self, number: u64, hash: u64) -> Option<(u64, bool)> {
+        let of_name = self.used().iter().filter(|entry| {
+            state_of(entry.word.load(Ordering::Acquire)).is_under_way() && entry.name() == (number, hash)
+        });
+        of_name.map(|entry| (entry.generation.load(Ordering::Relaxed), entry.kind().replaces)).min()
     }
 
     /// Wakes those who wait for a free entry.

@@ -8,11 +8,12 @@ use std::sync::atomic::Ordering;
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat, rename};
 use rustix::thread::futex::{Flags, Timespec, wait};
 
+use crate::elsewhere::Notes;
 use crate::entry::{Entry, Kind, Place, State, process, same_use, state_of, with_state};
 use crate::key::{Directory, Key};
 use crate::map;
 use crate::page::Page;
-use crate::waiter::{Call, Waiting, now};
+use crate::waiter::{Call, Over, Waiting, now};
 
 /// How long a call sleeps before it looks whether the launcher lives. Milliseconds.
 const LOOK_EVERY: u64 = 100;
@@ -22,6 +23,7 @@ pub struct Names {
     page: &'static Page,
     /// Its file, which the launcher holds locked as long as it lives. It lies in the spool.
     path: CString,
+    notes: Option<Notes>,
 }
 
 /// That of this process.
@@ -51,32 +53,28 @@ pub struct Found {
     word: u32,
 }
 
-/// What waiting for a name led to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Over {
-    /// Nothing is pending under the name any more.
-    Free,
-    /// The file could not be made. Another one may have the name, which is older.
-    Failed,
-    /// The launcher is gone, or does not get on. Nobody knows what becomes of the file.
-    Gone,
-}
-
 impl Names {
     pub(crate) fn of(page: &'static Page, path: CString) -> Self {
-        Self { page, path }
+        let notes = Notes::of(page, &path);
+        Self { page, path, notes }
     }
 
     fn open(path: CString) -> Option<Self> {
         let file = openat(CWD, path.as_c_str(), OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).ok()?;
         let page = map::open(std::os::fd::AsFd::as_fd(&file)).ok()?;
-        Some(Self { page, path })
+        Some(Self::of(page, path))
     }
 
     /// True if some name is pending.
     #[inline]
     pub fn any(&self) -> bool {
         self.page.head.pending.load(Ordering::Acquire) != 0
+    }
+
+    /// What is to do with other nodes; `None` if the run has one.
+    #[inline]
+    pub fn notes(&self) -> Option<&Notes> {
+        self.notes.as_ref()
     }
 
     /// True if a pending name replaces a file.
@@ -179,7 +177,8 @@ impl Names {
             state if !state.is_under_way() => return Over::Free,
             _ => {}
         }
-        let waiting = Waiting::begin(&self.page.waiters, entry, call);
+        let waiting =
+            entry.last.with(|last| entry.place.with(|place| Waiting::begin(&self.page.waiters, call, last, place)));
         self.page.ring();
         let head = &self.page.head;
         let limit = u64::from(head.limit.load(Ordering::Relaxed)) * 1_000_000;
@@ -230,7 +229,15 @@ impl Names {
     /// Forgets that a file could not be made.
     pub fn forget(&self, found: Found) {
         if let Some(entry) = self.page.entries.get(found.at).filter(|_| state_of(found.word) == State::Failed) {
+            let name = entry.name();
             self.page.leave(entry, found.word, State::Free);
+            self.untell(name);
+        }
+    }
+
+    fn untell(&self, name: (u64, u64)) {
+        if let Some(notes) = &self.notes {
+            notes.untell(name, false);
         }
     }
 
@@ -239,7 +246,9 @@ impl Names {
         for entry in self.page.used().iter().filter(|entry| entry.place.is(place.bytes())) {
             let word = entry.word.load(Ordering::Acquire);
             if state_of(word) == State::Closed && entry.place.is(place.bytes()) {
+                let name = entry.name();
                 self.page.leave(entry, word, State::Free);
+                self.untell(name);
             }
         }
     }

@@ -37,13 +37,6 @@ impl<const WORDS: usize> Text<WORDS> {
         let length = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
         call(bytes.get(..length).unwrap_or_default())
     }
-
-    /// Takes over another text.
-    pub(crate) fn copy(&self, from: &Self) {
-        for (to, from) in self.0.iter().zip(&from.0) {
-            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
-        }
-    }
 }
 
 /// The eight bytes of `bytes` that word `at` of a text holds.

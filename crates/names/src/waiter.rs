@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::entry::{Entry, process};
+use crate::entry::process;
 use crate::text::Text;
 
 /// A place for a call that waits. Its word is a [`State`] and a number that changes each time the place is used anew: a process
@@ -89,6 +89,17 @@ impl Call {
     }
 }
 
+/// What waiting for a name led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Over {
+    /// Nothing is pending under the name any more.
+    Free,
+    /// The file could not be made. Another one may have the name, which is older.
+    Failed,
+    /// The launcher is gone, or does not get on. Nobody knows what becomes of the file.
+    Gone,
+}
+
 /// Nanoseconds by a clock that all processes of the machine share.
 pub(crate) fn now() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
@@ -122,7 +133,7 @@ impl Waiter {
 pub(crate) struct Waiting<'p>(Option<(&'p Waiter, u32)>);
 
 impl<'p> Waiting<'p> {
-    pub(crate) fn begin(waiters: &'p [Waiter], entry: &Entry, call: Call) -> Self {
+    pub(crate) fn begin(waiters: &'p [Waiter], call: Call, last: &[u8], place: &[u8]) -> Self {
         let found = waiters.iter().find_map(|waiter| {
             let word = waiter.word.load(Ordering::Acquire);
             let anew = (word >> BITS).wrapping_add(1) << BITS | State::Filled as u32;
@@ -136,8 +147,8 @@ impl<'p> Waiting<'p> {
             waiter.call.store(call as u32, Ordering::Relaxed);
             waiter.begun.store(now, Ordering::Relaxed);
             waiter.seen.store(now, Ordering::Relaxed);
-            waiter.last.copy(&entry.last);
-            waiter.place.copy(&entry.place);
+            waiter.last.set(last);
+            waiter.place.set(place);
             waiter.word.store(word, Ordering::Release);
         }
         Self(found)

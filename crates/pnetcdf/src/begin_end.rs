@@ -15,10 +15,10 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::config::{FileRule, Output, Wait};
 use knarr_capture::meeting::begin_session;
 use knarr_capture::program::run;
-use knarr_capture::{Event, HandedOver, Part, SpoolPlace, Writers, account_of, place_of};
+use knarr_capture::{Event, HandedOver, Part, SpoolPlace, Writers, account_of, key_of, place_of};
 use knarr_handover::{PutLog, Room};
 use knarr_mapped::map_file;
-use knarr_names::here;
+use knarr_names::{Call, Names, Over, here};
 use serde::{Deserialize, Serialize};
 
 use crate::apart::{Apart, Headers, Homes};
@@ -229,6 +229,10 @@ fn begun(wanted: &Wanted, comm: &dyn Comm, homes: &Homes, is_new: bool) -> Resul
         return share(comm, &Begun::Passed(None));
     }
     let parent = target.parent().unwrap_or(Path::new("/"));
+    if !is_transfer {
+        // Of a file that could not be made there, this one takes the place.
+        await_elsewhere(target);
+    }
     let begun = if let Some(node) = homes.closed().filter(|_| homes.are_apart()) {
         Begun::Passed(Some(format!(
             "its ranks are on several nodes, and the 'knarr run' of node '{node}' answers nobody"
@@ -325,7 +329,13 @@ pub fn await_delivery(target: &Path) -> bool {
     !HandedOver::is_missing(spool, target)
 }
 
-/// The same for the name that a program gives a file.
+/// The same for what other nodes make of the name.
+pub(crate) fn await_elsewhere(target: &Path) -> bool {
+    let Some((notes, key)) = here().and_then(Names::notes).zip(key_of(target)) else { return true };
+    notes.settle(&key, Call::Open).is_ok_and(|came| came.over == Over::Free)
+}
+
+/// The same for the name that a program gives a file, on all nodes.
 ///
 /// # Safety
 /// `path` is null or NUL-terminated.
@@ -336,7 +346,7 @@ pub unsafe fn await_named(path: *const c_char) -> bool {
     // SAFETY: the caller's promise.
     let named = unsafe { std::ffi::CStr::from_ptr(path) }.to_bytes();
     wanted(named).is_none_or(|wanted| {
-        let is_made = await_delivery(&wanted.target);
+        let is_made = await_delivery(&wanted.target) && await_elsewhere(&wanted.target);
         if !is_made {
             let text = "it could not be made: the program is not shown an older version".to_owned();
             tell(Event::Note { path: wanted.target, text });
@@ -515,25 +525,36 @@ pub(crate) fn await_place(comm: &dyn Comm, (target, rule, directory): (&Path, &F
         return Ok(());
     }
     await_delivery(target);
-    // The launcher takes the directory away when the file is in its place.
-    let is_left = comm.rank() == 0 && HandedOver::left_in(directory).is_some();
-    let what = "it was not delivered; its values are kept";
-    agree(comm, if is_left { Err(Error::new(ErrorKind::Write, what)) } else { Ok(()) })
+    agree(comm, if comm.rank() == 0 { not_left(directory) } else { Ok(()) })
 }
 
-/// Notes that a file is handed over. Before, its name is: who looks for the file from now on waits for it.
+/// Notes that a file is handed over. Before, its name is: who looks for the file from now on waits for it. If other nodes cannot
+/// be told, the program waits here until the file is there.
 ///
 /// # Errors
 /// `Write`.
 pub(crate) fn save(handed: &HandedOver, directory: &Path) -> Result<()> {
     // A session is for other components: the launcher says when a file is to be made of it.
     let names = here().filter(|_| handed.session == 0);
-    names.map(|names| handed.enter(names, directory));
+    let told = names.map_or(Ok(()), |names| handed.enter(names, directory, true));
     handed.save(directory).inspect_err(|_| {
         if let Some((names, place)) = names.zip(place_of(directory)) {
             names.withdraw(place);
         }
-    })
+    })?;
+    let Err(error) = told else { return Ok(()) };
+    let text = format!("other nodes are not told of it, so the program waits until it is there: {error}");
+    tell(Event::Note { path: handed.target.clone(), text });
+    tell(Event::HandedOver { directory: directory.to_owned() });
+    await_delivery(&handed.target);
+    not_left(directory)
+}
+
+/// # Errors
+/// `Write` if a file was not delivered: the launcher takes the directory away when it is in its place.
+fn not_left(directory: &Path) -> Result<()> {
+    let what = "it was not delivered; its values are kept";
+    HandedOver::left_in(directory).map_or(Ok(()), |_| Err(Error::new(ErrorKind::Write, what)))
 }
 
 pub(crate) fn tell(event: Event) {

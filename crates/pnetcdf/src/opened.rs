@@ -10,7 +10,7 @@ use knarr_capture::config::Output;
 use knarr_capture::{Event, Form, Part};
 
 use crate::arriving;
-use crate::begin_end::await_delivery;
+use crate::begin_end::{await_delivery, await_elsewhere};
 use crate::beside;
 use crate::codes::EREAD;
 use crate::ranks::Ranks;
@@ -51,7 +51,8 @@ pub(crate) unsafe fn open(
         Ok(code) => return Some(code),
         Err(back) => ranks = back,
     }
-    let is_made = await_delivery(&wanted.target);
+    // The first rank asks for all.
+    let is_made = await_delivery(&wanted.target) && (ranks.comm().rank() != 0 || await_elsewhere(&wanted.target));
     if !share(ranks.comm(), &is_made).ok()? {
         if ranks.comm().rank() == 0 {
             let text = "it could not be made: the program is not shown an older version".to_owned();

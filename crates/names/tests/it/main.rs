@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use knarr_names::{Began, Call, Directory, End, Keeper, Key, Kind, Names, Over, Place};
+use knarr_names::{Apart, Began, Call, Came, Directory, End, Keeper, Key, Kind, Names, Over, Place};
 
 /// A folder with a page, removed at the end.
 struct Run {
@@ -17,7 +17,7 @@ impl Run {
     fn new(name: &str, limit: Duration) -> Self {
         let folder = std::env::temp_dir().join(format!("knarr-names-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let keeper = Keeper::create(&folder.join("names"), limit).unwrap();
+        let keeper = Keeper::create(&folder.join("names"), limit, None).unwrap();
         Self { folder, keeper: Some(keeper) }
     }
 
@@ -277,8 +277,181 @@ fn a_file_that_is_no_page_is_none() {
         knarr_names::attach(&path);
         assert!(knarr_names::here().is_none());
     }
-    assert!(Keeper::create(&run.folder.join("names"), LONG).is_err(), "there is one");
+    assert!(Keeper::create(&run.folder.join("names"), LONG, None).is_err(), "there is one");
     knarr_names::attach(&run.folder.join("names"));
     run.names().enter(&run.key("a.nc"), place("1-0"), NEW).unwrap();
     assert!(knarr_names::here().is_some_and(Names::any), "programs see what the launcher sees");
+}
+
+/// Two nodes that share a directory.
+struct Nodes {
+    a: Run,
+    b: Run,
+    shared: PathBuf,
+}
+
+impl Nodes {
+    fn new(name: &str, limit: Duration) -> Self {
+        let shared = std::env::temp_dir().join(format!("knarr-names-{}-{name}-shared", std::process::id()));
+        std::fs::create_dir_all(&shared).unwrap();
+        let [a, b] = ["a", "b"].map(|node| {
+            let folder = std::env::temp_dir().join(format!("knarr-names-{}-{name}-{node}", std::process::id()));
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::File::create(shared.join(format!("launcher-{node}"))).unwrap();
+            let tails = [".nc".to_owned(), "x".to_owned()];
+            let apart = Apart { directory: &shared, launcher: node, tails: &tails, has_stores: false, has_locks: true };
+            let keeper = Keeper::create(&folder.join("names"), limit, Some(&apart)).unwrap();
+            Run { folder, keeper: Some(keeper) }
+        });
+        Self { a, b, shared }
+    }
+
+    /// As long as this is held, the launcher of the node lives.
+    fn alive(&self, node: &str) -> std::fs::File {
+        let file = std::fs::File::open(self.shared.join(format!("launcher-{node}"))).unwrap();
+        file.lock().unwrap();
+        file
+    }
+
+    fn notes(&self) -> usize {
+        std::fs::read_dir(&self.shared).unwrap().count() - 2
+    }
+
+    fn key<'n>(&self, last: &'n str) -> Key<'n> {
+        Key::new(last.as_bytes(), self.a.here())
+    }
+
+    /// Node a hands a file over.
+    fn hand_over(&self, at: &str, kind: Kind) {
+        let names = self.a.names();
+        let generation = names.enter(&self.key("h.nc"), place(at), kind).unwrap();
+        names.notes().unwrap().tell(&self.key("h.nc"), kind.replaces, generation, true).unwrap();
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.shared).unwrap();
+    }
+}
+
+fn over(found: Result<Came, rustix::io::Errno>) -> (Over, bool) {
+    let Came { over, replaces } = found.unwrap();
+    (over, replaces)
+}
+
+#[test]
+fn a_name_that_is_pending_on_another_node_is_waited_for() {
+    let nodes = Nodes::new("apart", LONG);
+    let _alive = nodes.alive("a");
+    let (a, b) = (nodes.a.names(), nodes.b.names());
+    let there = b.notes().unwrap();
+    assert!(there.concerns(b"h.nc") && there.concerns(b"x") && !there.concerns(b"h.h5") && !there.has_stores());
+    assert_eq!(over(there.settle(&nodes.key("h.nc"), Call::Look)), (Over::Free, false));
+    nodes.hand_over("1-0", NEW);
+    nodes.hand_over("1-1", NEW);
+    assert_eq!(nodes.notes(), 1, "one for each name");
+    assert!(a.notes().unwrap().find(&nodes.key("h.nc")).unwrap().is_none(), "the page of the node says more");
+    assert!(there.find(&nodes.key("h.nc")).unwrap().is_some() && there.find(&nodes.key("i.nc")).unwrap().is_none());
+    let elsewhere = Directory::of(rustix::fs::CWD, b"/").unwrap();
+    assert!(there.find(&Key::new(b"h.nc", elsewhere)).unwrap().is_none(), "another directory");
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| over(nodes.b.names().notes().unwrap().settle(&nodes.key("h.nc"), Call::Open)));
+        nodes.b.keeper().listen(0, LONG);
+        let waits = nodes.b.keeper().waits();
+        assert_eq!((&waits[0].name[..], &waits[0].place[..]), (&b"h.nc"[..], &b""[..]));
+        assert!(!waiting.is_finished());
+        nodes.a.keeper().begin(place("1-0"));
+        nodes.a.keeper().end(place("1-0"), End::Delivered);
+        assert_eq!(waiting.join().unwrap(), (Over::Free, false), "the next version is another one");
+    });
+    assert!(there.find(&nodes.key("h.nc")).unwrap().is_some(), "which is pending yet");
+    nodes.a.keeper().end(place("1-1"), End::Delivered);
+    assert!(there.find(&nodes.key("h.nc")).unwrap().is_none() && nodes.notes() == 0);
+    nodes.hand_over("1-2", NEW);
+    a.withdraw(place("1-2"));
+    assert_eq!(nodes.notes(), 0, "it is not handed over after all");
+}
+
+#[test]
+fn what_another_node_could_not_make_is_an_error_until_something_else_has_the_name() {
+    let nodes = Nodes::new("apart-failed", LONG);
+    let _alive = nodes.alive("a");
+    let b = nodes.b.names();
+    let there = b.notes().unwrap();
+    let settle = || over(there.settle(&nodes.key("h.nc"), Call::Open));
+    nodes.hand_over("1-0", OLD);
+    nodes.a.keeper().end(place("1-0"), End::Failed);
+    assert_eq!(settle(), (Over::Failed, true));
+    nodes.hand_over("1-1", OLD);
+    nodes.a.keeper().end(place("1-1"), End::Delivered);
+    assert_eq!((settle(), nodes.notes()), ((Over::Free, false), 0), "a newer one is there");
+    for is_elsewhere in [false, true] {
+        nodes.hand_over("1-2", OLD);
+        nodes.a.keeper().end(place("1-2"), End::Failed);
+        if is_elsewhere {
+            there.forget(&nodes.key("h.nc"));
+        } else {
+            let names = nodes.a.names();
+            names.forget(names.find(&nodes.key("h.nc"), u64::MAX).unwrap());
+        }
+        assert_eq!((settle(), nodes.notes()), ((Over::Free, false), 0), "{is_elsewhere}");
+    }
+}
+
+#[test]
+fn a_launcher_of_another_node_that_is_gone_or_does_not_get_on_ends_every_wait() {
+    let limit = Duration::from_millis(300);
+    let nodes = Nodes::new("apart-gone", limit);
+    let b = nodes.b.names();
+    let settle = || over(b.notes().unwrap().settle(&nodes.key("h.nc"), Call::Open));
+    nodes.hand_over("1-0", OLD);
+    let alive = nodes.alive("a");
+    let begin = Instant::now();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..10 {
+                alive.set_modified(std::time::SystemTime::now()).unwrap();
+                std::thread::sleep(limit / 3);
+            }
+        });
+        assert_eq!(settle(), (Over::Gone, true));
+    });
+    assert!(begin.elapsed() > limit * 3, "it got on for so long");
+    drop(alive);
+    let begin = Instant::now();
+    assert_eq!(settle(), (Over::Gone, true));
+    assert!(begin.elapsed() < limit, "it was killed");
+    std::fs::remove_file(nodes.shared.join("launcher-a")).unwrap();
+    assert_eq!(settle(), (Over::Gone, true));
+    std::fs::File::create(nodes.shared.join("launcher-a")).unwrap();
+}
+
+#[test]
+fn of_two_nodes_that_hand_the_same_name_over_one_waits_for_the_other() {
+    let nodes = Nodes::new("apart-both", LONG);
+    let _alive = nodes.alive("a");
+    nodes.hand_over("1-0", NEW);
+    let names = nodes.b.names();
+    let generation = names.enter(&nodes.key("h.nc"), place("2-0"), NEW).unwrap();
+    // A launcher never waits.
+    names.notes().unwrap().tell(&nodes.key("h.nc"), false, generation, false).unwrap();
+    std::thread::scope(|scope| {
+        let tells =
+            scope.spawn(|| nodes.b.names().notes().unwrap().tell(&nodes.key("h.nc"), false, generation, true).is_ok());
+        nodes.b.keeper().listen(0, LONG);
+        assert!(!tells.is_finished());
+        nodes.a.keeper().end(place("1-0"), End::Delivered);
+        assert!(tells.join().unwrap());
+    });
+    assert!(nodes.a.names().notes().unwrap().find(&nodes.key("h.nc")).unwrap().is_some());
+    nodes.b.keeper().end(place("2-0"), End::Delivered);
+    assert_eq!(nodes.notes(), 0);
+    // One that is gone is not waited for.
+    drop(_alive);
+    nodes.hand_over("1-1", NEW);
+    let generation = names.enter(&nodes.key("h.nc"), place("2-1"), NEW).unwrap();
+    names.notes().unwrap().tell(&nodes.key("h.nc"), false, generation, true).unwrap();
+    nodes.a.keeper().end(place("1-1"), End::Delivered);
+    assert_eq!(nodes.notes(), 1, "the note of the other node stays");
 }

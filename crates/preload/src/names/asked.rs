@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int};
 
 use knarr_capture::HandedOver;
-use knarr_names::{Found, Hold, Names, Over, here, is_own};
+use knarr_names::{Came, Found, Hold, Names, Notes, Over, here, is_own};
 
 use super::does::Does;
 use super::next::{Answer, errno, fail};
@@ -47,12 +47,12 @@ impl Use {
 #[inline]
 pub(super) fn asked<A: Answer>(uses: impl FnOnce() -> Use, call: impl Fn() -> A) -> A {
     match here() {
-        Some(names) if names.any() => pending(names, &uses(), &call),
+        Some(names) if names.any() || names.notes().is_some() => pending(names, &uses(), &call),
         _ => call(),
     }
 }
 
-/// Some name is pending.
+/// Some name is pending, or may be on another node.
 #[cold]
 fn pending<A: Answer>(names: &Names, uses: &Use, call: &dyn Fn() -> A) -> A {
     if is_own() {
@@ -74,7 +74,7 @@ fn pending<A: Answer>(names: &Names, uses: &Use, call: &dyn Fn() -> A) -> A {
         hold.give_up(HandedOver::NAME, HandedOver::GIVEN_UP);
         return if is_removed { A::DONE } else { answer };
     }
-    if is_absent && uses.follows && through_links(names, uses) { call() } else { answer }
+    if is_absent && uses.follows && names.any() && through_links(names, uses) { call() } else { answer }
 }
 
 /// Waits for what is pending under the names. Returns what the call may give up; or why it fails.
@@ -92,6 +92,18 @@ fn one<'n>(names: &'n Names, uses: &Use, may_hold: bool) -> Result<Option<Hold<'
     if does == Does::Nothing || name.is_elsewhere() {
         return Ok(None);
     }
+    let held = if names.any() { near(names, uses, may_hold)? } else { None };
+    if held.is_none()
+        && let Some(notes) = names.notes()
+    {
+        elsewhere(notes, uses)?;
+    }
+    Ok(held)
+}
+
+/// Waits for what this node makes.
+fn near<'n>(names: &'n Names, uses: &Use, may_hold: bool) -> Result<Option<Hold<'n>>, c_int> {
+    let Use { name, does, .. } = *uses;
     // Afterwards nobody could tell that there was a link.
     let is_made = matches!(does, Does::Empties | Does::Makes | Does::OpensOrMakes);
     let needs_links = uses.follows && (is_made || names.any_replaces());
@@ -103,6 +115,24 @@ fn one<'n>(names: &'n Names, uses: &Use, may_hold: bool) -> Result<Option<Hold<'
             Ok(None)
         }
     }
+}
+
+/// Waits for what other nodes make.
+fn elsewhere(notes: &Notes, uses: &Use) -> Result<(), c_int> {
+    let Use { name, does, follows, .. } = *uses;
+    let reason = |error: rustix::io::Errno| error.raw_os_error();
+    let Some(named) = name.noted(notes, follows).map_err(reason)? else { return Ok(()) };
+    let Came { over, replaces } = notes.settle(&named.key(), does.call()).map_err(reason)?;
+    if over == Over::Free {
+        return Ok(());
+    }
+    if does.needs_file() && (over == Over::Failed || replaces) {
+        return Err(libc::EIO);
+    }
+    if does.takes_name() {
+        notes.forget(&named.key());
+    }
+    Ok(())
 }
 
 /// Waits until a name is pending no longer, unless the call may give it up.
@@ -134,7 +164,7 @@ fn after(names: &Names, found: Found, does: Does, over: Over) -> Result<(), c_in
         // What is there is older than what the program has written.
         return Err(libc::EIO);
     }
-    if matches!(does, Does::Empties | Does::Makes | Does::MovesTo) || does.removes() {
+    if does.takes_name() {
         names.forget(found);
     }
     Ok(())

@@ -53,6 +53,11 @@ impl Does {
         matches!(self, Self::Looks | Self::Opens | Self::OpensOrMakes | Self::Changes | Self::MovesFrom)
     }
 
+    /// After it, something else has the name, or nothing.
+    pub(super) fn takes_name(self) -> bool {
+        self.removes() || matches!(self, Self::Empties | Self::Makes | Self::MovesTo)
+    }
+
     pub(super) fn removes(self) -> bool {
         matches!(self, Self::Removes | Self::RemovesAny)
     }

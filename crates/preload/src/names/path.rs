@@ -4,8 +4,9 @@ use std::ffi::{CStr, c_char, c_int};
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 
-use knarr_names::{Directory, Key, Names, last_of};
+use knarr_names::{Directory, Key, Names, Notes, last_of};
 use rustix::fs::{AtFlags, CWD, FileType, readlinkat_raw, statat};
+use rustix::io::Errno;
 
 use super::does::Does;
 
@@ -80,14 +81,46 @@ impl Name {
 
     /// What the path leads to. With `through_links`, what symbolic links lead to counts.
     pub(super) fn target(&self, names: &Names, through_links: bool) -> Target {
-        let Some(path) = self.path() else { return Target::Other };
-        let Some(from) = self.from().or_else(|| path.to_bytes().starts_with(b"/").then_some(CWD)) else {
-            return Target::Other;
-        };
+        let Some((from, path)) = self.parts() else { return Target::Other };
         match look(names, from, path.to_bytes()) {
-            Target::Other if through_links => follow(names, from, path),
+            Target::Other if through_links => follow(from, path, &mut |path| look(names, from, path)),
             target => target,
         }
+    }
+
+    /// The name of those that the path leads to about which another node has left a note.
+    pub(super) fn noted(&self, notes: &Notes, through_links: bool) -> Result<Option<Named>, Errno> {
+        let Some((from, path)) = self.parts() else { return Ok(None) };
+        let has_it = |path: &[u8]| last_of(path).is_some_and(|(last, _)| notes.concerns(last));
+        if !notes.has_stores() && !has_it(path.to_bytes()) {
+            return Ok(None);
+        }
+        if let Some(found) = noted(notes, from, path.to_bytes())? {
+            return Ok(Some(found));
+        }
+        if !through_links || !has_it(path.to_bytes()) {
+            return Ok(None);
+        }
+        let mut failed = None;
+        let target = follow(from, path, &mut |path| match noted(notes, from, path) {
+            Ok(found) => found.map_or(Target::Other, Target::Pending),
+            Err(error) => {
+                failed = Some(error);
+                Target::Other
+            }
+        });
+        match (target, failed) {
+            (Target::Pending(found), _) => Ok(Some(found)),
+            (_, Some(error)) => Err(error),
+            _ => Ok(None),
+        }
+    }
+
+    /// The directory that the path counts from, and the path.
+    fn parts(&self) -> Option<(BorrowedFd<'_>, &CStr)> {
+        let path = self.path()?;
+        let from = self.from().or_else(|| path.to_bytes().starts_with(b"/").then_some(CWD))?;
+        Some((from, path))
     }
 
     /// Waits for what is under way below the directory that the path leads to, if it leads to one.
@@ -119,8 +152,7 @@ impl Name {
 fn look(names: &Names, from: BorrowedFd<'_>, path: &[u8]) -> Target {
     if names.any_is_directory() {
         // Files in a directory that is pending are as pending.
-        let ends = path.iter().enumerate().filter(|(at, byte)| **byte == b'/' && *at > 0).map(|(at, _)| at);
-        for above in ends.filter_map(|end| path.get(..end)) {
+        for above in above(path) {
             if let Some(found) = pending(names, from, above) {
                 return Target::Pending(found);
             }
@@ -142,8 +174,27 @@ fn pending(names: &Names, from: BorrowedFd<'_>, path: &[u8]) -> Option<Named> {
     Named::new((last, directory))
 }
 
-/// What the symbolic link at a path leads to, if it is one.
-fn follow(names: &Names, from: BorrowedFd<'_>, path: &CStr) -> Target {
+/// The directories that a path leads through.
+fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let ends = path.iter().enumerate().filter(|(at, byte)| **byte == b'/' && *at > 0).map(|(at, _)| at);
+    ends.filter_map(|end| path.get(..end))
+}
+
+/// The name on the way to what a path leads to, without links, about which another node has left a note.
+fn noted(notes: &Notes, from: BorrowedFd<'_>, path: &[u8]) -> Result<Option<Named>, Errno> {
+    let through = notes.has_stores().then(|| above(path)).into_iter().flatten();
+    for path in through.chain([path]) {
+        let Some((last, directory)) = last_of(path).filter(|(last, _)| notes.concerns(last)) else { continue };
+        let Some(directory) = Directory::of(from, directory) else { continue };
+        if notes.find(&Key::new(last, directory))?.is_some() {
+            return Ok(Named::new((last, directory)));
+        }
+    }
+    Ok(None)
+}
+
+/// What the symbolic link at a path leads to, if it is one, as `look` says of each path.
+fn follow(from: BorrowedFd<'_>, path: &CStr, look: &mut dyn FnMut(&[u8]) -> Target) -> Target {
     let mut room = [0; ROOM];
     let mut length = 0;
     for _ in 0..MOST_LINKS {
@@ -165,7 +216,7 @@ fn follow(names: &Names, from: BorrowedFd<'_>, path: &CStr) -> Target {
         if let Some(end) = room.get_mut(length) {
             *end = 0;
         }
-        match look(names, from, room.get(..length).unwrap_or_default()) {
+        match look(room.get(..length).unwrap_or_default()) {
             Target::Other => {}
             target => return target,
         }

@@ -27,6 +27,7 @@ mod listening;
 mod names;
 mod news;
 mod nodes;
+mod noting;
 mod offering;
 mod options;
 mod outcome;

@@ -13,6 +13,7 @@ use knarr_flow::engine::Progress;
 use knarr_names::{Began, Call, End, Keeper, Waited};
 
 use super::news::News;
+use super::noting::Noting;
 use super::outcome::Outcome;
 use super::spool::Spool;
 use crate::notices::Notices;
@@ -22,6 +23,8 @@ use crate::processes::{Processes, System};
 const LIMIT: Duration = Duration::from_secs(60);
 /// Users are told of a call that waits for longer.
 const LONG: Duration = Duration::from_secs(5);
+/// What is said of a file that this launcher does not make.
+const OF_OTHERS: &str = "another node makes it";
 /// How often is looked who waits, if nobody begins to.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -54,6 +57,8 @@ impl NameWaits {
 /// The names of a run. Without a place for the page nobody waits.
 pub(super) struct Names {
     keeper: Option<Keeper>,
+    /// For other nodes, if there may be any.
+    noting: Option<Noting>,
     waits: Mutex<NameWaits>,
     /// Set when nobody listens any more.
     is_over: AtomicBool,
@@ -64,11 +69,12 @@ pub(super) struct Names {
 
 impl Names {
     /// Makes the page in the spool, and shows it to programs in the directory of the run. Without a page nobody waits; programs
-    /// run all the same.
-    pub(super) fn of_run(spool: Option<&Spool>, run: &Path, notices: &dyn Notices) -> Self {
+    /// run all the same. `noting` is for other nodes.
+    pub(super) fn of_run(spool: Option<&Spool>, run: &Path, noting: Option<Noting>, notices: &dyn Notices) -> Self {
+        let apart = noting.as_ref().map(Noting::apart);
         let keeper = spool.and_then(|spool| {
             let (path, link) = (spool.path().join(knarr_capture::NAMES), run.join(knarr_capture::NAMES));
-            let made = Keeper::create(&path, LIMIT);
+            let made = Keeper::create(&path, LIMIT, apart.as_ref());
             let made = made.and_then(|keeper| std::os::unix::fs::symlink(&path, link).map(|()| keeper));
             made.inspect_err(|error| {
                 notices.warn(&format!("nobody waits for names of files that are not there yet: {error}"))
@@ -77,7 +83,7 @@ impl Names {
         });
         let (waits, is_over) = (Mutex::default(), AtomicBool::new(false));
         let (done, all) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { keeper, waits, is_over, done, all }
+        Self { keeper, noting, waits, is_over, done, all }
     }
 
     /// The launcher is about to make a file of what lies in `directory`.
@@ -97,7 +103,8 @@ impl Names {
     /// A file may have to be made of a session that is not read: from now on its name is waited for.
     pub(super) fn enter(&self, handed: &HandedOver, directory: &Path) {
         if let Some(keeper) = &self.keeper {
-            handed.enter(&keeper.names(), directory);
+            // Nobody was told that the file is closed: who comes too early finds none, as before.
+            let _ = handed.enter(&keeper.names(), directory, false);
         }
     }
 
@@ -137,11 +144,15 @@ impl Names {
             heard = keeper.listen(heard, LOOK_EVERY);
             keeper.tidy(|process| System.alive(process));
             self.collect();
+            if let Some(noting) = &self.noting {
+                noting.beat(keeper.beats());
+            }
             let waits = keeper.waits();
             for long in waits.iter().filter(|waits| waits.since > LONG) {
                 if told.insert((long.process, long.name.clone())) {
                     let name = String::from_utf8_lossy(&long.name);
-                    notices.tell(&format!("{} waits for {name}: {}", told_of(long.process), self.progress()));
+                    let how = if long.place.is_empty() { OF_OTHERS.to_owned() } else { self.progress() };
+                    notices.tell(&format!("{} waits for {name}: {how}", told_of(long.process)));
                 }
             }
             if (!waits.is_empty() || !keeper.given_up().is_empty()) && send.send(News::Named).is_err() {
@@ -156,6 +167,13 @@ impl Names {
         match all {
             0 => "it is not begun".to_owned(),
             all => format!("{} % of the file that is made are done", done.min(all) * 100 / all),
+        }
+    }
+
+    /// Says to other nodes that this launcher makes no more files.
+    pub(super) fn leave(&self) {
+        if let Some(noting) = &self.noting {
+            noting.leave();
         }
     }
 

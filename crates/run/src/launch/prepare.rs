@@ -23,6 +23,7 @@ use super::first::{self, First};
 use super::listening;
 use super::names::Names;
 use super::nodes::Nodes;
+use super::noting::Noting;
 use super::options::Options;
 use super::partners::{Partners, Watching};
 use super::program::Signals;
@@ -158,7 +159,8 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>, first: Option
     let (partners, watching) = Partners::begin(&snapshot, &notices)?;
     let away = Away::begin(&snapshot, &partners, &notices)?;
     let stage = Stage::new(&snapshot)?;
-    let names = Names::of_run(spool.as_ref(), &stage.directory, &*notices);
+    let noting = job.is_some().then(|| noting(scratch.path(), &snapshot, &*notices)).flatten();
+    let names = Names::of_run(spool.as_ref(), &stage.directory, noting, &*notices);
     if let Some(first) = &first {
         first.open(&stage.directory, &preload)?;
     }
@@ -192,6 +194,21 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>, first: Option
     begun.pass_over()?;
     begun.engine.check_cancelled()?;
     Ok(begun)
+}
+
+/// Notes about names for other nodes; `None` if no name can be pending.
+fn noting(scratch: &Path, snapshot: &Snapshot, notices: &dyn Notices) -> Option<Noting> {
+    if snapshot.spool.is_none() || snapshot.pending_tails().0.is_empty() {
+        return None;
+    }
+    let (noting, made) = Noting::begin(scratch, snapshot);
+    if let Err(error) = made {
+        notices.warn(&format!(
+            "other nodes cannot be told of files that are not there yet: {error}\n  programs wait in the calls that close \
+             them until they are there"
+        ));
+    }
+    Some(noting)
 }
 
 /// A spool. Without one programs write their files through their own library.

@@ -9,6 +9,8 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::noting;
+
 /// Locked by all that use the directory.
 const USED: &str = "in-use";
 /// How often others may remove it while this one makes it: who comes and goes so often is no launcher.
@@ -84,6 +86,7 @@ impl Drop for Scratch {
             locked => locked.is_ok(),
         };
         if is_last && is_at(&used, &name) {
+            noting::remove(&self.path);
             let _ = fs::remove_file(name);
             // What is kept there stays, and so does what another one has entered since.
             let _ = fs::remove_dir(&self.path);

@@ -85,6 +85,7 @@ pub(super) fn supervise(begun: &Begun, watches: &Watches) -> Result<Result<Super
     };
     let files = work.finish();
     begun.nodes.linger();
+    begun.names.leave();
     let taken = begun.spool.as_ref().map(|spool| Taken::of(spool.path())).unwrap_or_default();
     let (learnt, calls_seen) = work.into_learnt();
     Ok(Ok(Supervised { code, files, learnt, calls_seen, taken }))

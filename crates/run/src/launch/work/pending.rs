@@ -46,6 +46,7 @@ impl Work<'_> {
         let Some(kept) = HandedOver::left_in(&directory).filter(|_| is_new) else { return };
         let unknown = || Error::new(ErrorKind::Write, "its values could not be handed over");
         let error = kept.failure.unwrap_or_else(unknown);
+        self.begun.names.end(&directory, &Outcome::Undelivered(error.clone(), directory.clone()));
         self.begun.notices.warn(&format!("{}: {error}", kept.target.display()));
         self.files.add(kept.target, Outcome::Undelivered(error, directory), String::new());
     }
