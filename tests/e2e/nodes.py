@@ -74,9 +74,15 @@ class Launcher:
         self.started: list[subprocess.Popen[str]] = []
 
     def start(
-        self, *command: object, nodes: str | None, config: str = ALL, within: Sequence[object] = (), **env: str
+        self,
+        *command: object,
+        nodes: str | None,
+        config: str = ALL,
+        within: Sequence[object] = (),
+        before: Sequence[object] = (),
+        **env: str,
     ) -> subprocess.Popen[str]:
-        """With `within`, launchers are started by that command."""
+        """With `within`, launchers are started by that command; with `before`, all is."""
         (self.top / "knarr.toml").write_text(config)
         arguments = [self.program, "run", "-c", self.top / "knarr.toml", "--json", self.top / "result.json", "--"]
         each = ["sh", "-c", 'n=$(echo $NODES | cut -d, -f$((OMPI_COMM_WORLD_RANK + 1))); KNARR_NODE=$n exec "$@"', "sh"]
@@ -85,7 +91,7 @@ class Launcher:
         else:
             env["NODES"] = ",".join(nodes)
         process = subprocess.Popen(
-            [str(word) for word in [*MPIRUN, len(nodes or "") or RANKS, *each, *within, *arguments, *command]],
+            [str(word) for word in [*before, *MPIRUN, len(nodes or "") or RANKS, *each, *within, *arguments, *command]],
             text=True,
             env={**self.environment, "TMPDIR": str(self.top), **env},
             stdout=subprocess.PIPE,

@@ -1,8 +1,9 @@
 /* Ranks that use a file one after the other, each for itself (MPI_COMM_SELF), with a barrier between.
  *
  * usage: elsewhere FILE open|create LENGTH
+ *        elsewhere FILE run LENGTH COMMAND...
  * Rank 0 writes LENGTH numbers, all 1, and closes the file. Rank 1 then opens it and tells the first and the last of them, or
- * creates it again with 10 numbers, all 2. */
+ * creates it again with 10 numbers, all 2, or runs commands, one after the other, and tells the exit code of each. */
 #include <mpi.h>
 #include <pnetcdf.h>
 #include <stdio.h>
@@ -50,6 +51,8 @@ int main(int count, char **words) {
         }
         printf("\n"), fflush(stdout);
     }
+    for (int word = 4; rank == 1 && word < count; word++)
+        printf("rank 1: %d\n", system(words[word])), fflush(stdout);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Finalize();
     return 0;
