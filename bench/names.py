@@ -17,8 +17,8 @@ RELEASE = REPOSITORY / "target" / "release"
 PRELOAD = RELEASE / "libknarr_preload.so"
 ROUNDS = 9
 CALLS = 1_000_000
-PENDING = (0, 1000, 2000)
-"""Names that are pending meanwhile."""
+PENDING = ("0", "1000", "2000", "0:.h5", "0:.nc")
+"""Names that are pending meanwhile; on several nodes, what names end with that may be pending on another one."""
 
 PROGRAM = """
 #include <fcntl.h>
@@ -52,7 +52,7 @@ def built(folder: Path, name: str, source: str, *options: str) -> Path:
 
 
 def measure_names() -> list[dict]:
-    """Nanoseconds of a call, by what is called and how many names are pending (null: without Knarr)."""
+    """Nanoseconds of a call, by what is called and which names are pending (null: without Knarr)."""
     cargo = ["cargo", "build", "-q", "--release", "--locked", "-p", "knarr-names", "--example", "page"]
     subprocess.run(cargo, cwd=REPOSITORY, check=True)
     page = RELEASE / "examples" / "page"
@@ -73,7 +73,7 @@ def measure_names() -> list[dict]:
                 preload = [*([] if count is None else [PRELOAD]), *behind]
                 environment = os.environ | {"LD_PRELOAD": ":".join(map(str, preload))}
                 inner = ["env", f"LD_PRELOAD={environment['LD_PRELOAD']}", *command]
-                outer = inner if count is None else [page, run, str(count), *inner]
+                outer = inner if count is None else [page, run, count, *inner]
                 times = [
                     float(subprocess.run(outer, capture_output=True, text=True, check=True).stdout)
                     for _ in range(ROUNDS)
@@ -84,8 +84,9 @@ def measure_names() -> list[dict]:
 
 def table(rows: list[dict]) -> str:
     lines = [
-        "| call | without Knarr | nothing pending | 1,000 names pending | 2,000 names pending |",
-        "|---|---|---|---|---|",
+        "| call | without Knarr | nothing pending | 1,000 names pending | 2,000 names pending "
+        "| several nodes, no rule for the name | several nodes, a rule for it |",
+        "|---|---|---|---|---|---|---|",
     ]
     for what in dict.fromkeys(row["what"] for row in rows):
         cells = [f"{row['ns']:.1f} ns" for row in rows if row["what"] == what]

@@ -207,7 +207,9 @@ def test_a_call_about_a_note_that_fails(job, knarr, elsewhere, faults, chance, n
     out, err = trial([*victim.rules(), "calls=all"])
     calls, _ = logged(log)
     assert calls and said(out) == "HDF" and recovered(), out + err
-    all_faults = [Fault(victim, call, action) for call in calls for action in call.actions()]
+    # A launcher that never can take a note away is waited for for a minute.
+    actions = [(call, action) for call in calls for action in call.actions() if name != "launcher" or action[-1] != "+"]
+    all_faults = [Fault(victim, call, action) for call, action in actions]
     for fault in chance.sample(all_faults, min(len(all_faults), repeated(4))):
         out, err = trial(fault.rules())
         what = f"{fault}\n{out}{err}"

@@ -232,29 +232,29 @@ impl Notes {
     }
 
     /// Something became of a pending name: its note goes, or says what is under way yet, or that the file `has_failed`.
-    pub(crate) fn untell(&self, (number, hash): (u64, u64), has_failed: bool) {
-        let Ok(place) = self.open() else { return };
+    ///
+    /// # Errors
+    /// It stays as it is.
+    pub(crate) fn untell(&self, (number, hash): (u64, u64), has_failed: bool) -> Result<(), Errno> {
+        let place = match self.open() {
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
+            opened => opened?,
+        };
         let name = name_of(number, hash);
         // Without the lock a note may go that was left at this moment.
         let _lock = self.lock();
-        let Ok(Some(there)) = read(place.as_fd(), name.text()) else { return };
-        if !self.is_mine(&there) {
-            return;
-        }
+        let Some(there) = read(place.as_fd(), name.text())?.filter(|note| self.is_mine(note)) else { return Ok(()) };
         let next = match self.page.oldest(number, hash) {
-            Some((generation, _)) if generation == there.generation => return,
+            Some((generation, _)) if generation == there.generation => return Ok(()),
             Some((generation, replaces)) => Note { is_failed: false, replaces, generation, ..there },
             None if has_failed => Note { is_failed: true, ..there },
-            None => {
-                let _ = again(|| unlinkat(&place, name.text(), AtFlags::empty()));
-                return;
-            }
+            None => return again(|| unlinkat(&place, name.text(), AtFlags::empty())),
         };
         let new = Line::new().and(b"new-").and(self.launcher.bytes());
         let made = again(|| symlinkat(next.line().text(), &place, new.text()));
-        if made.and_then(|()| again(|| renameat(&place, new.text(), &place, name.text()))).is_err() {
+        made.and_then(|()| again(|| renameat(&place, new.text(), &place, name.text()))).inspect_err(|_| {
             let _ = again(|| unlinkat(&place, new.text(), AtFlags::empty()));
-        }
+        })
     }
 
     fn lock(&self) -> Result<OwnedFd, Errno> {

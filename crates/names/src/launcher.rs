@@ -1,10 +1,12 @@
 //! What the launcher does with names.
 
+use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::thread::futex::{Flags, Timespec, wait};
@@ -23,6 +25,8 @@ pub struct Keeper {
     file: File,
     path: CString,
     notes: Option<Notes>,
+    /// Names whose notes could not be changed, and whether their files could not be made.
+    stuck: Mutex<BTreeMap<(u64, u64), bool>>,
 }
 
 /// What came of beginning a file.
@@ -97,7 +101,7 @@ impl Keeper {
         }
         page.head.mark.store(MARK, Ordering::Release);
         let notes = Notes::of(page, &name);
-        Ok(Self { page, file, path: name, notes })
+        Ok(Self { page, file, path: name, notes, stuck: Mutex::default() })
     }
 
     /// The page as a process of the program has it.
@@ -144,10 +148,17 @@ impl Keeper {
                 (State::GivenUp, _) if entry.exchange(word, State::Free) => self.page.make_room(),
                 _ => {}
             }
-            if let Some(notes) = &self.notes {
-                notes.untell(name, end == End::Failed && state_of(word) != State::GivenUp);
-            }
+            self.untell(name, end == End::Failed && state_of(word) != State::GivenUp);
         }
+    }
+
+    fn untell(&self, name: (u64, u64), has_failed: bool) {
+        let Some(notes) = &self.notes else { return };
+        let mut stuck = self.stuck.lock().unwrap_or_else(PoisonError::into_inner);
+        match notes.untell(name, has_failed) {
+            Ok(()) => stuck.remove(&name),
+            Err(_) => stuck.insert(name, has_failed),
+        };
     }
 
     /// What could not be made of older files of the name does not matter any more.
@@ -167,9 +178,11 @@ impl Keeper {
         given_up.map(|entry| entry.place.get()).collect()
     }
 
-    /// A number that changes as long as the launcher gets on with pending files.
-    pub fn beats(&self) -> u64 {
-        self.page.head.beat.load(Ordering::Acquire)
+    /// A number that changes as long as the launcher gets on with pending files. `None` if other nodes see names as pending that
+    /// are not: they are not to wait for ever.
+    pub fn beats(&self) -> Option<u64> {
+        let is_stuck = !self.stuck.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        (!is_stuck).then(|| self.page.head.beat.load(Ordering::Acquire))
     }
 
     /// Says that the launcher gets on.
@@ -226,8 +239,10 @@ impl Keeper {
         found
     }
 
-    /// Sees to entries whose process was killed as it filled or held them.
+    /// Sees to entries whose process was killed as it filled or held them, and to notes that could not be changed.
     pub fn tidy(&self, is_alive: impl Fn(u32) -> bool) {
+        let stuck = self.stuck.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        stuck.into_iter().for_each(|(name, has_failed)| self.untell(name, has_failed));
         for entry in self.page.used() {
             let word = entry.word.load(Ordering::Acquire);
             let owner = entry.owner.load(Ordering::Relaxed);

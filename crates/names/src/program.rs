@@ -237,7 +237,8 @@ impl Names {
 
     fn untell(&self, name: (u64, u64)) {
         if let Some(notes) = &self.notes {
-            notes.untell(name, false);
+            // The launcher that goes takes it along.
+            let _ = notes.untell(name, false);
         }
     }
 

@@ -455,3 +455,25 @@ fn of_two_nodes_that_hand_the_same_name_over_one_waits_for_the_other() {
     nodes.a.keeper().end(place("1-1"), End::Delivered);
     assert_eq!(nodes.notes(), 1, "the note of the other node stays");
 }
+
+#[test]
+fn a_note_that_could_not_be_taken_away_goes_later() {
+    let nodes = Nodes::new("apart-stuck", LONG);
+    let _alive = nodes.alive("a");
+    nodes.hand_over("1-0", OLD);
+    let keeper = nodes.a.keeper();
+    assert!(keeper.beats().is_some());
+    let note =
+        std::fs::read_dir(&nodes.shared).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_symlink());
+    let (note, away) = (note.unwrap(), nodes.a.folder.join("away"));
+    std::fs::rename(&nodes.shared, &away).unwrap();
+    // A link that leads to itself.
+    std::os::unix::fs::symlink(&nodes.shared, &nodes.shared).unwrap();
+    keeper.end(place("1-0"), End::Delivered);
+    assert!(keeper.beats().is_none(), "others are not to wait for ever");
+    std::fs::remove_file(&nodes.shared).unwrap();
+    std::fs::rename(&away, &nodes.shared).unwrap();
+    assert!(note.is_symlink());
+    keeper.tidy(|_| true);
+    assert!(!note.is_symlink() && keeper.beats().is_some());
+}

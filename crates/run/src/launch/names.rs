@@ -144,8 +144,8 @@ impl Names {
             heard = keeper.listen(heard, LOOK_EVERY);
             keeper.tidy(|process| System.alive(process));
             self.collect();
-            if let Some(noting) = &self.noting {
-                noting.beat(keeper.beats());
+            if let Some((noting, beats)) = self.noting.as_ref().zip(keeper.beats()) {
+                noting.beat(beats);
             }
             let waits = keeper.waits();
             for long in waits.iter().filter(|waits| waits.since > LONG) {
