@@ -6,6 +6,7 @@ by TCP only. The processes share a machine.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -156,8 +157,12 @@ def test_nodes_write_what_they_have_encoded(job, knarr, blocks, tmp_path, reache
 
 def encoding(launcher: int) -> bool:
     """True if a launcher encodes chunks for another node."""
-    names = Path(f"/proc/{launcher}/task").glob("*/comm")
-    return any(name.read_text().strip() == "encoder" for name in names)
+    for name in Path(f"/proc/{launcher}/task").glob("*/comm"):
+        # A thread may end at this moment.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if name.read_text().strip() == "encoder":
+                return True
+    return False
 
 
 # Chains that take their time.
