@@ -60,4 +60,5 @@ REGRESSIONS = [
     Regression("ranks did not agree on a flush", "netcdf, two ranks", "rank 0", "pwrite", "/header[.]#", -2, "ENOSPC"),
     Regression("a packed file was newer", "hdf5, created twice", "rank 0", "openat", "libknarr_mpi", 0, "EDQUOT"),
     Regression("half a plan stayed", "pnetcdf", "launcher", "fsync", "knarr[.]json", 0, "kill"),
+    Regression("no thread for S3 was a panic", "pnetcdf, in a bucket", "launcher", "clone3", "thread", 1, "EAGAIN"),
 ]

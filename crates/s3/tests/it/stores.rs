@@ -111,7 +111,7 @@ fn everything(runtime: &tokio::runtime::Runtime, bucket: &AmazonS3) -> Objects {
 fn a_bucket() {
     let server = Server::start();
     let (internet, bucket) = (Internet::with(server.variables()), server.bucket());
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let contents = Contents { noun: "store", descriptions: "zarr.json", is_mark: |name| name == "zarr.json" };
     let url = format!("s3://{BUCKET}/a b/store.zarr");
     let file = std::env::temp_dir().join(format!("knarr-s3-stores-{}", std::process::id()));
