@@ -61,4 +61,5 @@ REGRESSIONS = [
     Regression("a packed file was newer", "hdf5, created twice", "rank 0", "openat", "libknarr_mpi", 0, "EDQUOT"),
     Regression("half a plan stayed", "pnetcdf", "launcher", "fsync", "knarr[.]json", 0, "kill"),
     Regression("no thread for S3 was a panic", "pnetcdf, in a bucket", "launcher", "clone3", "thread", 1, "EAGAIN"),
+    Regression("a lost session was no failure", "pnetcdf, transferred", "rank 0 w", "pwrite", "/values", 4, "EDQUOT"),
 ]

@@ -263,7 +263,7 @@ impl HandedOver {
     /// of it, or it was closed and not all have taken it.
     pub fn is_owed(&self, directory: &Path) -> bool {
         let rule = &self.rule.transfer;
-        let is_closed = !directory.join(Self::OPEN).exists();
+        let is_closed = Self::is_set_aside(directory) || !directory.join(Self::OPEN).exists();
         let is_taken = || rule.to().iter().all(|reader| Self::is_noted(directory, reader, Reading::Done));
         let may_be_late = rule.when_late() != WhenLate::Discard && rule.is_read(self.session);
         self.may_be_kept() || is_closed && may_be_late && !is_taken()
@@ -436,7 +436,7 @@ impl HandedOver {
     }
 
     /// Writes it into the directory of a file that the program has closed, and that could not be handed over: the values stay,
-    /// and nobody waits for the file.
+    /// nobody waits for the file, and no component takes them.
     ///
     /// # Errors
     /// `Write`.
@@ -446,16 +446,18 @@ impl HandedOver {
         for name in [Self::NAME, Self::OPEN] {
             let _ = fs::remove_file(directory.join(name));
         }
+        Self::take_back(directory);
         Ok(())
     }
 
-    /// Notes that delivery has failed: the values stay, and nobody waits for the file.
+    /// Notes that delivery has failed: the values stay, nobody waits for the file, and no component takes them.
     ///
     /// # Errors
     /// `Write`.
     pub fn set_aside(directory: &Path) -> Result<()> {
         let name = if directory.join(Self::NAME).exists() { Self::NAME } else { Self::OPEN };
         let renamed = fs::rename(directory.join(name), directory.join(Self::SET_ASIDE));
+        Self::take_back(directory);
         renamed.map_err(|error| Error::write(directory, &error))
     }
 

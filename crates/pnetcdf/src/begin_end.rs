@@ -443,24 +443,16 @@ pub fn finish(file: &Ending<'_>, mine: &Closed) -> Result<()> {
     let mine = Closed { failed: mine.failed.clone().or(unread), ..mine.clone() };
     let handed = gather(file, &mine, begun).inspect_err(|_| keep(file, is_first))?;
     if let Some(error) = handed.failure.clone() {
-        if handed.may_be_kept() {
-            let kept = match is_first {
-                // What it says stays as it is.
-                true if !is_read => HandedOver::set_aside(file.directory),
-                true => handed.keep(file.directory),
-                false => Ok(()),
-            };
-            if agree(comm, kept).is_err() {
-                keep(file, is_first);
-            } else if is_first {
-                tell(Event::SetAside { directory: file.directory.to_owned() });
-            }
-        } else {
-            if comm.rank() == 0 {
-                let why = format!("its values could not be handed over: {error}");
-                tell(Event::Passed { path: file.target.to_owned(), why });
-            }
-            give_up(file);
+        let kept = match is_first {
+            // What it says stays as it is.
+            true if !is_read => HandedOver::set_aside(file.directory),
+            true => handed.keep(file.directory),
+            false => Ok(()),
+        };
+        if agree(comm, kept).is_err() {
+            keep(file, is_first);
+        } else if is_first {
+            tell(Event::SetAside { directory: file.directory.to_owned() });
         }
         return Err(error);
     }

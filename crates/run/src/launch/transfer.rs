@@ -441,12 +441,11 @@ impl<'a> Transfers<'a> {
         }
     }
 
-    /// A session that the program has not closed goes, because the program has ended.
-    pub(super) fn break_off(&mut self, directory: &Path, open: &HandedOver) {
-        let is_kept = open.may_be_kept();
+    /// A session that no reader can have goes, unless its values are kept.
+    pub(super) fn break_off(&mut self, directory: &Path, open: &HandedOver, why: &str, is_kept: bool) {
         if open.rule.transfer.is_read(open.session) {
             let then = if is_kept { "" } else { "; its values are discarded" };
-            let said = format!("session {}: the program has ended before it had closed the file{then}", open.session);
+            let said = format!("session {}: {why}{then}", open.session);
             self.say(&open.target, &said, if is_kept { NOTES } else { DISCARDED });
         }
         if !is_kept {

@@ -577,7 +577,8 @@ impl<'a> Work<'a> {
             if let Ok(open) = open
                 && open.session > 0
             {
-                self.transfers.break_off(&directory, &open);
+                let why = "the program has ended before it had closed the file";
+                self.transfers.break_off(&directory, &open, why, open.may_be_kept());
             }
         }
         let late = self.transfers.finish(&mut files);

@@ -21,8 +21,9 @@ impl Work<'_> {
         self.has_drained[usize::from(has_ended)] = true;
         let Some(spool) = &self.begun.spool else { return };
         let is_meant = |directory: &PathBuf, handed: &HandedOver| {
-            let is_closed = HandedOver::is_closed(directory) || HandedOver::is_set_aside(directory);
-            handed.session == 0 && (is_closed || has_ended) && !self.copies.contains_key(directory)
+            let is_set_aside = HandedOver::is_set_aside(directory);
+            let is_closed = HandedOver::is_closed(directory) || has_ended;
+            (is_set_aside || is_closed && handed.session == 0) && !self.copies.contains_key(directory)
         };
         let left = HandedOver::left(spool.path()).into_iter();
         let waiting =

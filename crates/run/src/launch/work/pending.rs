@@ -40,13 +40,17 @@ impl Work<'_> {
         }
     }
 
-    /// A file could not be handed over. What was put is kept.
+    /// A file could not be handed over. What was put is kept, but for sessions of which no file is to be made.
     pub(super) fn set_aside(&mut self, directory: PathBuf) {
         let is_new = self.known.insert(directory.clone()) || self.lent.remove(&directory);
         let Some(kept) = HandedOver::left_in(&directory).filter(|_| is_new) else { return };
         let unknown = || Error::new(ErrorKind::Write, "its values could not be handed over");
-        let error = kept.failure.unwrap_or_else(unknown);
+        let error = kept.failure.clone().unwrap_or_else(unknown);
         self.begun.names.end(&directory, &Outcome::Undelivered(error.clone(), directory.clone()));
+        if kept.session > 0 && !kept.is_owed(&directory) {
+            let why = format!("its values could not be handed over: {error}");
+            return self.transfers.break_off(&directory, &kept, &why, false);
+        }
         self.begun.notices.warn(&format!("{}: {error}", kept.target.display()));
         self.files.add(kept.target, Outcome::Undelivered(error, directory), String::new());
     }
