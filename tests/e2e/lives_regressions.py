@@ -56,10 +56,11 @@ REGRESSIONS = [
     Regression("a thread of the worker was a panic", "pnetcdf", "worker", "clone3", "new thread", 2, "EAGAIN"),
     Regression("spilled values stayed", "pnetcdf, spilled", "launcher", "unlink", "[.]knarr/knarr-spool", 0, "EBUSY"),
     Regression("a program in wait was awaited", "pnetcdf, created twice", "launcher", "clone3", "thread", 2, "EAGAIN+"),
-    Regression("a dataset was unknown", "hdf5, created twice", "rank 0", "openat", "/header[.]new", 1, "EMFILE+"),
+    Regression("a dataset was unknown", "hdf5, created twice", "rank 0", "openat", "/header[.]#[.]new", 1, "EMFILE+"),
     Regression("ranks did not agree on a flush", "netcdf, two ranks", "rank 0", "pwrite", "/header[.]#", -2, "ENOSPC"),
     Regression("a packed file was newer", "hdf5, created twice", "rank 0", "openat", "libknarr_mpi", 0, "EDQUOT"),
     Regression("half a plan stayed", "pnetcdf", "launcher", "fsync", "knarr[.]json", 0, "kill"),
     Regression("no thread for S3 was a panic", "pnetcdf, in a bucket", "launcher", "clone3", "thread", 1, "EAGAIN"),
     Regression("a lost session was no failure", "pnetcdf, transferred", "rank 0 w", "pwrite", "/values", 4, "EDQUOT"),
+    Regression("values had no header", "hdf5, two ranks", "rank 0", "rename", "/header[.]nc", 0, "kill"),
 ]

@@ -1,9 +1,11 @@
 //! The header of a captured file on this rank: an HDF5 file without values, which the program's HDF5 writes.
 //!
 //! That of the first rank is what the launcher gets. HDF5 keeps much of it in memory until it is closed, so it is written out
-//! and copied while the program runs: a program that is killed leaves a whole one.
+//! and copied while the program runs: a program that is killed leaves a whole one. The first rank does so. Where another one
+//! puts something into a dataset that the copy does not have yet, that one does: the headers of all ranks are alike.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -25,6 +27,8 @@ pub(super) struct Header {
     path: PathBuf,
     /// This rank's is the one that the launcher gets.
     is_first: bool,
+    /// Copies of it may be what the launcher gets.
+    is_own: bool,
     /// Numbers of the datasets that exist, by their addresses here.
     numbers: HashMap<u64, u32>,
     datasets: Datasets,
@@ -42,6 +46,7 @@ impl Header {
             directory: directory.to_owned(),
             path: directory.join(format!("header.{rank}.h5")),
             is_first: rank == 0,
+            is_own: true,
             numbers: HashMap::new(),
             datasets: Datasets::default(),
             names: DefaultHasher::new(),
@@ -59,12 +64,12 @@ impl Header {
         let datasets = Datasets::read(directory)?.ok_or_else(missing)?;
         let numbers = (0..).zip(&datasets.addresses).filter_map(|(number, address)| Some(((*address)?, number)));
         let numbers = numbers.collect();
-        Ok(Self { path, is_first: false, numbers, datasets, ..Self::new(directory, 0) })
+        Ok(Self { path, is_first: false, is_own: false, numbers, datasets, ..Self::new(directory, 0) })
     }
 
     /// That of a file which is shown at `path`, with its values. It goes with `directory`.
     pub(super) fn with_values(directory: &Path, path: PathBuf) -> Self {
-        Self { path, is_first: false, ..Self::new(directory, 0) }
+        Self { path, is_first: false, is_own: false, ..Self::new(directory, 0) }
     }
 
     /// The file that HDF5 has open.
@@ -101,8 +106,16 @@ impl Header {
     /// # Errors
     /// `Write`.
     pub(super) fn keep(&mut self, host: &CallerHdf5, object: Hid) -> Result<()> {
-        let is_due = self.has_new || self.copied.is_none_or(|copied| copied.elapsed() > COPY_EVERY);
-        if !self.is_first || !is_due {
+        let is_old = || self.is_first && self.copied.is_none_or(|copied| copied.elapsed() > COPY_EVERY);
+        if !self.is_own || !(self.has_new || is_old()) {
+            return Ok(());
+        }
+        // Most ranks find that it was done.
+        let is_done = self.is_kept();
+        let _lock = if is_done { None } else { self.lock() };
+        if is_done || self.is_kept() {
+            self.has_new = false;
+            self.copied = Some(Instant::now());
             return Ok(());
         }
         // SAFETY: the object is the program's own, of a file that only this process has.
@@ -110,7 +123,7 @@ impl Header {
         if flushed != Some(true) {
             return Err(Error::internal("HDF5 does not write its header").at(self.path.display().to_string()));
         }
-        let beside = self.directory.join("header.new");
+        let beside = self.path.with_extension("new");
         let copied = std::fs::copy(&self.path, &beside).map(drop);
         let copied = copied.and_then(|()| std::fs::rename(&beside, self.directory.join(HandedOver::HEADER)));
         // Without the list nobody could tell to which dataset a value belongs that is put now.
@@ -125,12 +138,28 @@ impl Header {
         Ok(())
     }
 
+    /// True if the copy has all datasets that this rank knows of: the first one replaces its own copies.
+    fn is_kept(&self) -> bool {
+        let is_there = self.directory.join(HandedOver::HEADER).exists();
+        let kept = Datasets::read(&self.directory).ok().flatten().filter(|_| is_there);
+        let own = self.datasets.addresses.len() + usize::from(self.is_first);
+        kept.is_some_and(|kept| kept.addresses.len() >= own)
+    }
+
+    /// Keeps other ranks from replacing the copy.
+    fn lock(&self) -> Option<File> {
+        // Without it two may do so at the same time: the copy is that of one of them, whole.
+        let directory = File::open(&self.directory).ok()?;
+        directory.lock().is_ok().then_some(directory)
+    }
+
     /// HDF5 has closed it: the first rank's gets its place.
     ///
     /// # Errors
     /// `Write`.
     pub(super) fn closed(&self) -> Result<()> {
         if self.is_first {
+            let _lock = self.lock();
             let place = || std::fs::rename(&self.path, self.directory.join(HandedOver::HEADER));
             place().or_else(|_| place()).map_err(|error| Error::write(&self.directory, &error))?;
             return self.datasets.save(&self.directory);
