@@ -60,7 +60,10 @@ REGRESSIONS = [
     Regression("ranks did not agree on a flush", "netcdf, two ranks", "rank 0", "pwrite", "/header[.]#", -2, "ENOSPC"),
     Regression("a packed file was newer", "hdf5, created twice", "rank 0", "openat", "libknarr_mpi", 0, "EDQUOT"),
     Regression("half a plan stayed", "pnetcdf", "launcher", "fsync", "knarr[.]json", 0, "kill"),
-    Regression("no thread for S3 was a panic", "pnetcdf, in a bucket", "launcher", "clone3", "thread", 1, "EAGAIN"),
     Regression("a lost session was no failure", "pnetcdf, transferred", "rank 0 w", "pwrite", "/values", 4, "EDQUOT"),
+    Regression("no thread for S3 was a panic", "pnetcdf, in a bucket", "launcher", "clone3", "thread", 1, "EAGAIN"),
     Regression("values had no header", "hdf5, two ranks", "rank 0", "rename", "/header[.]nc", 0, "kill"),
+    Regression("values had no header on their node", "hdf5, two nodes", "rank 0", "rename", "/header[.]nc", 0, "kill"),
+    Regression("a part was removed and missed", "pnetcdf, two nodes", "rank 1", "fallocate", "/values", 0, "kill"),
+    Regression("the first part was missed", "pnetcdf, two nodes", "rank 0", "fallocate", "/values", 0, "kill"),
 ]

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::{HandedOver, NodePart};
+use knarr_capture::{Datasets, HandedOver, NodePart};
 use knarr_flow::engine::{Engine, Silent};
 use knarr_flow::network::url_of;
 
@@ -68,15 +68,20 @@ pub fn recover(
             spools.extend(directory.parent().map(Path::to_owned));
             continue;
         }
-        if holds_nothing(&directory, &handed) {
-            HandedOver::discard(&directory);
-            spools.extend(directory.parent().map(Path::to_owned));
+        let (found, missing) = parts(&handed, &spools);
+        let all_here = || std::iter::once(&directory).chain(found.values());
+        if missing.is_empty()
+            && all_here().all(|part| holds_nothing(part, HandedOver::left_in(part).as_ref().unwrap_or(&handed)))
+        {
+            for part in all_here() {
+                HandedOver::discard(part);
+                spools.extend(part.parent().map(Path::to_owned));
+            }
             continue;
         }
         let target = handed.target.clone();
         let output = handed.rule.made_of(&target);
         let was_made = made.contains(&output);
-        let (found, _) = parts(&handed, &spools);
         let refused = match outputs.take(&handed) {
             Ok(()) => refused(&engine, (&directory, &handed), &spools, was_made),
             Err(error) => Some(error),
@@ -84,6 +89,7 @@ pub fn recover(
         let outcome = match refused {
             Some(error) => Outcome::Undelivered(error, directory.clone()),
             None => {
+                bring_header(&directory, &found);
                 let job = Delivery {
                     directory: directory.clone(),
                     handed: handed.clone(),
@@ -122,6 +128,19 @@ pub fn recover(
     // A launcher that was killed has left its mark there.
     Scratch::tidy(directory);
     Ok(files.into_list())
+}
+
+/// The rank that has the header may have been killed before it had written it: another one did so then.
+fn bring_header(directory: &Path, found: &BTreeMap<usize, PathBuf>) {
+    let header = directory.join(HandedOver::HEADER);
+    let has_header = |part: &&PathBuf| part.join(HandedOver::HEADER).exists();
+    let Some(part) = found.values().find(has_header).filter(|_| !header.exists()) else { return };
+    if let Ok(Some(datasets)) = Datasets::read(part) {
+        let beside = header.with_extension("new");
+        let copied = datasets.save(directory).is_ok() && std::fs::copy(part.join(HandedOver::HEADER), &beside).is_ok();
+        // If that fails, what makes the file says that there is no header.
+        let _ = copied && std::fs::rename(beside, header).is_ok();
+    }
 }
 
 /// What lies in `directory`, or the part of the node that makes the file, if that can be read here.

@@ -609,7 +609,8 @@ impl<'a> Work<'a> {
         let spools = memory.into_iter().chain(self.drained.as_ref().map(|drained| drained.path()));
         for (directory, open) in spools.flat_map(HandedOver::open) {
             let Ok(open) = open else { continue };
-            if holds_nothing(&directory, &open) {
+            // Other nodes may hold something of which no file can be made without all parts.
+            if open.parts.is_empty() && holds_nothing(&directory, &open) {
                 // Nobody can have put anything.
                 HandedOver::discard(&directory);
                 continue;
