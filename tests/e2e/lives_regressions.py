@@ -65,5 +65,6 @@ REGRESSIONS = [
     Regression("values had no header", "hdf5, two ranks", "rank 0", "rename", "/header[.]nc", 0, "kill"),
     Regression("values had no header on their node", "hdf5, two nodes", "rank 0", "rename", "/header[.]nc", 0, "kill"),
     Regression("a part was removed and missed", "pnetcdf, two nodes", "rank 1", "fallocate", "/values", 0, "kill"),
+    Regression("an unread record was forgotten", "pnetcdf, fits nowhere", "launcher", "openat", "/names", 0, "ENOSPC+"),
     Regression("the first part was missed", "pnetcdf, two nodes", "rank 0", "fallocate", "/values", 0, "kill"),
 ]

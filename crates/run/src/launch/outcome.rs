@@ -86,6 +86,13 @@ impl Files {
         self.0.iter().filter(|done| matches!(done.outcome, Outcome::Undelivered(..))).count()
     }
 
+    /// True if something that could not be delivered lies in this directory.
+    pub(super) fn are_left_in(&self, directory: &Path) -> bool {
+        let is_there =
+            |done: &Done| matches!(&done.outcome, Outcome::Undelivered(_, left) if left.starts_with(directory));
+        self.0.iter().any(is_there)
+    }
+
     /// Takes out what could not be delivered, where `which` says so of the reason and the directory. Returns the directories. Older
     /// values of a file that has been delivered since are left where they are.
     pub(super) fn take_undelivered(&mut self, which: impl Fn(&Error, &Path) -> bool) -> Vec<PathBuf> {

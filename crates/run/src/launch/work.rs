@@ -3,6 +3,7 @@
 
 mod asked;
 mod draining;
+mod finish;
 mod named;
 mod pending;
 mod undelivered;
@@ -15,7 +16,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::error::{Error, Result};
 use knarr_capture::{Event, HandedOver, Message, Prescription, Writers};
 use knarr_choose::plan::Plan;
 use knarr_flow::pipeline::for_later;
@@ -23,7 +24,7 @@ use knarr_link::Peer;
 
 use super::ahead::AheadWork;
 use super::checkpoint::{self, Watches};
-use super::deliver::{Delivery, holds_nothing, made_instead};
+use super::deliver::{Delivery, made_instead};
 use super::drain::Drained;
 use super::ledger::{Due, Ledger};
 use super::names::Beat;
@@ -568,71 +569,6 @@ impl<'a> Work<'a> {
     /// What was learnt of files that were compressed as they were written, newest last; and whether some process called HDF5.
     pub(super) fn into_learnt(self) -> (Vec<Prescription>, bool) {
         (self.learnt, self.ledger.calls_seen)
-    }
-
-    /// What became of all files.
-    pub(super) fn finish(&mut self) -> Files {
-        let mut files = std::mem::take(&mut self.files);
-        for (directory, open) in self.begun.spool.iter().flat_map(|spool| HandedOver::open(spool.path())) {
-            if let Ok(open) = open
-                && open.session > 0
-            {
-                let why = "the program has ended before it had closed the file";
-                self.transfers.break_off(&directory, &open, why, open.may_be_kept());
-            }
-        }
-        let late = self.transfers.finish(&mut files);
-        self.handed_over.extend(late.iter().cloned());
-        if self.begun.signals.is_terminated() {
-            self.move_out_now(&late);
-        }
-        let waiting = std::mem::take(&mut self.handed_over);
-        for directory in waiting.iter().cloned() {
-            let handed = HandedOver::read(&directory).ok().flatten();
-            if let Some(handed) = &handed {
-                self.begun.nodes.tell(handed, Err(Error::new(ErrorKind::Interrupted, "interrupted")));
-            }
-            let target = handed.map(|handed| handed.target);
-            let outcome = Outcome::Undelivered(Error::new(ErrorKind::Interrupted, "interrupted"), directory.clone());
-            files.add(target.unwrap_or(directory), outcome, String::new());
-        }
-        let memory = self.begun.spool.as_ref().map(Spool::path);
-        for (directory, closed) in memory.into_iter().flat_map(HandedOver::pending) {
-            // At this moment, by ranks that outlived the command.
-            if let (Ok(closed), false) = (closed, waiting.contains(&directory))
-                && closed.session == 0
-            {
-                let error = Error::new(ErrorKind::Write, "it was closed after the program had ended");
-                files.add(closed.target, Outcome::Undelivered(error, directory), String::new());
-            }
-        }
-        let spools = memory.into_iter().chain(self.drained.as_ref().map(|drained| drained.path()));
-        for (directory, open) in spools.flat_map(HandedOver::open) {
-            let Ok(open) = open else { continue };
-            // Other nodes may hold something of which no file can be made without all parts.
-            if open.parts.is_empty() && holds_nothing(&directory, &open) {
-                // Nobody can have put anything.
-                HandedOver::discard(&directory);
-                continue;
-            }
-            let _ = HandedOver::set_aside(&directory);
-            let error = Error::new(ErrorKind::Write, "the program has ended before it had closed the file");
-            files.add(open.target, Outcome::Undelivered(error, directory), String::new());
-        }
-        while let Some(Due { path, .. }) = self.ledger.next(true) {
-            let outcome = match self.died.remove(&path) {
-                Some(error) => Outcome::Failed(error),
-                None => Outcome::Left("interrupted before it was packed".to_owned()),
-            };
-            files.add(path, outcome, String::new());
-        }
-        for (path, why) in self.ledger.left() {
-            files.add(path.to_path_buf(), Outcome::Left(why), String::new());
-        }
-        let (sent, unserved) = self.begun.nodes.flight().take();
-        files.fly(sent, &unserved);
-        files.fly(self.transfers.take_flown(), &BTreeMap::new());
-        files
     }
 }
 

@@ -43,8 +43,16 @@ impl Work<'_> {
     /// A file could not be handed over. What was put is kept, but for sessions of which no file is to be made.
     pub(super) fn set_aside(&mut self, directory: PathBuf) {
         let is_new = self.known.insert(directory.clone()) || self.lent.remove(&directory);
-        let Some(kept) = HandedOver::left_in(&directory).filter(|_| is_new) else { return };
+        if !is_new {
+            return;
+        }
         let unknown = || Error::new(ErrorKind::Write, "its values could not be handed over");
+        let Some(kept) = HandedOver::left_in(&directory) else {
+            if directory.exists() {
+                self.files.add(directory.clone(), Outcome::Undelivered(unknown(), directory), String::new());
+            }
+            return;
+        };
         let error = kept.failure.clone().unwrap_or_else(unknown);
         self.begun.names.end(&directory, &Outcome::Undelivered(error.clone(), directory.clone()));
         if kept.session > 0 && !kept.is_owed(&directory) {

@@ -1,0 +1,93 @@
+//! What became of all files when the program has ended and no more can be made.
+
+use std::collections::BTreeMap;
+
+use knarr_array::error::{Error, ErrorKind};
+use knarr_capture::HandedOver;
+
+use super::Work;
+use crate::launch::deliver::holds_nothing;
+use crate::launch::ledger::Due;
+use crate::launch::outcome::{Files, Outcome};
+use crate::launch::spool::Spool;
+
+impl Work<'_> {
+    /// What became of all files.
+    pub(in crate::launch) fn finish(&mut self) -> Files {
+        let mut files = std::mem::take(&mut self.files);
+        for (directory, open) in self.begun.spool.iter().flat_map(|spool| HandedOver::open(spool.path())) {
+            if let Ok(open) = open
+                && open.session > 0
+            {
+                let why = "the program has ended before it had closed the file";
+                self.transfers.break_off(&directory, &open, why, open.may_be_kept());
+            }
+        }
+        let late = self.transfers.finish(&mut files);
+        self.handed_over.extend(late.iter().cloned());
+        if self.begun.signals.is_terminated() {
+            self.move_out_now(&late);
+        }
+        let waiting = std::mem::take(&mut self.handed_over);
+        for directory in waiting.iter().cloned() {
+            let handed = HandedOver::read(&directory).ok().flatten();
+            if let Some(handed) = &handed {
+                self.begun.nodes.tell(handed, Err(Error::new(ErrorKind::Interrupted, "interrupted")));
+            }
+            let target = handed.map(|handed| handed.target);
+            let outcome = Outcome::Undelivered(Error::new(ErrorKind::Interrupted, "interrupted"), directory.clone());
+            files.add(target.unwrap_or(directory), outcome, String::new());
+        }
+        let memory = self.begun.spool.as_ref().map(Spool::path);
+        let mut unknown = BTreeMap::new();
+        for (directory, closed) in memory.into_iter().flat_map(HandedOver::pending) {
+            match closed {
+                // At this moment, by ranks that outlived the command.
+                Ok(closed) if closed.session == 0 && !waiting.contains(&directory) => {
+                    let error = Error::new(ErrorKind::Write, "it was closed after the program had ended");
+                    files.add(closed.target, Outcome::Undelivered(error, directory), String::new());
+                }
+                Err(error) if !waiting.contains(&directory) => drop(unknown.insert(directory, error)),
+                _ => {}
+            }
+        }
+        let spools = memory.into_iter().chain(self.drained.as_ref().map(|drained| drained.path()));
+        for (directory, open) in spools.flat_map(HandedOver::open) {
+            let open = match open {
+                Ok(open) => open,
+                Err(error) => {
+                    unknown.insert(directory, error);
+                    continue;
+                }
+            };
+            // Other nodes may hold something of which no file can be made without all parts.
+            if open.parts.is_empty() && holds_nothing(&directory, &open) {
+                // Nobody can have put anything.
+                HandedOver::discard(&directory);
+                continue;
+            }
+            let _ = HandedOver::set_aside(&directory);
+            let error = Error::new(ErrorKind::Write, "the program has ended before it had closed the file");
+            files.add(open.target, Outcome::Undelivered(error, directory), String::new());
+        }
+        for (directory, error) in unknown {
+            if !files.are_left_in(&directory) {
+                files.add(directory.clone(), Outcome::Undelivered(error, directory), String::new());
+            }
+        }
+        while let Some(Due { path, .. }) = self.ledger.next(true) {
+            let outcome = match self.died.remove(&path) {
+                Some(error) => Outcome::Failed(error),
+                None => Outcome::Left("interrupted before it was packed".to_owned()),
+            };
+            files.add(path, outcome, String::new());
+        }
+        for (path, why) in self.ledger.left() {
+            files.add(path.to_path_buf(), Outcome::Left(why), String::new());
+        }
+        let (sent, unserved) = self.begun.nodes.flight().take();
+        files.fly(sent, &unserved);
+        files.fly(self.transfers.take_flown(), &BTreeMap::new());
+        files
+    }
+}
