@@ -1,19 +1,25 @@
-"""The life of files that are handed over, without a fault and with those that once were mishandled.
+"""The life of files that are handed over: without a fault, with those that once were mishandled, with some by chance.
 
 `lives.py` has the table of lives. `tests/suites/faults.py` has all calls fail, in every way: `make soak` runs it.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
+from chances import USUAL, repeated
 from conftest import KNARR
 from injecting import injector
-from lives import LIVES, Life
+from lives import LIVES, Life, faults_of
 from lives_regressions import REGRESSIONS, Regression
 from lives_trial import Lives
+
+PATIENT_S = 120
+"""A life may take so long where other work runs: what hangs does so for ever."""
 
 
 @pytest.fixture(scope="module")
@@ -35,4 +41,14 @@ def test_a_life_without_a_fault(lives, life: Life):
 @pytest.mark.parametrize("regression", REGRESSIONS, ids=lambda regression: regression.what.replace(" ", "_"))
 def test_what_was_wrong_once(lives, regression: Regression):
     lived = regression.lived(lives)
+    assert not lived.wrong, str(lived)
+
+
+@pytest.mark.kill
+@pytest.mark.parametrize("number", range(repeated(USUAL)))
+def test_a_call_fails_by_chance(lives, chance: random.Random, number: int):
+    life = replace(chance.choice(LIVES), longest_s=PATIENT_S)
+    victim = chance.choice(life.victims)
+    fault = chance.choice(faults_of(life.victim(victim), lives.calls(life, victim)))
+    lived = lives.live(life, fault)
     assert not lived.wrong, str(lived)
