@@ -251,8 +251,9 @@ class Trial:
 
     def judge(self, noted: Told) -> None:
         lived = self.lived
-        if self.life.ranks > 1 and self.wrote_itself():
-            # The other ranks wait in the library.
+        is_stuck = self.life.ranks > 1 and self.wrote_itself() and any(what.startswith("HANGS") for what in lived.wrong)
+        if is_stuck:
+            # The other ranks wait in the library, so the launcher was killed with them.
             lived.wrong = [what for what in lived.wrong if not what.startswith("HANGS")]
         lived.wrong += noted.wrong() if self.is_ours() else []
         if "panicked" in lived.err:
@@ -273,7 +274,7 @@ class Trial:
             lived.wrong += wrong_transfer(noted, reader, lived.code, is_there=not wrong)
         if not self.life.reads or "keep" in self.life.rule:
             lived.wrong += wrong
-        if has_header:
+        if has_header and not is_stuck:
             lived.wrong += [f"LEFT: {what}" for what in self.left(noted)]
 
     def is_ours(self) -> bool:
