@@ -49,7 +49,9 @@ impl Work<'_> {
         let unknown = || Error::new(ErrorKind::Write, "its values could not be handed over");
         let Some(kept) = HandedOver::left_in(&directory) else {
             if directory.exists() {
-                self.files.add(directory.clone(), Outcome::Undelivered(unknown(), directory), String::new());
+                let outcome = Outcome::Undelivered(unknown(), directory.clone());
+                self.begun.names.end(&directory, &outcome);
+                self.files.add(directory, outcome, String::new());
             }
             return;
         };
