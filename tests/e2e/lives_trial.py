@@ -251,11 +251,12 @@ class Trial:
 
     def judge(self, noted: Told) -> None:
         lived = self.lived
-        is_stuck = self.life.ranks > 1 and self.wrote_itself() and any(what.startswith("HANGS") for what in lived.wrong)
+        hangs = any(what.startswith("HANGS") for what in lived.wrong)
+        is_stuck = self.life.ranks > 1 and hangs and (self.wrote_itself() or self.opens_nothing())
         if is_stuck:
             # The other ranks wait in the library, so the launcher was killed with them.
             lived.wrong = [what for what in lived.wrong if not what.startswith("HANGS")]
-        lived.wrong += noted.wrong() if self.is_ours() else []
+        lived.wrong += noted.wrong() if self.is_ours() and not is_stuck else []
         if "panicked" in lived.err:
             lived.wrong.append(f"PANICS: {next(line for line in lived.err.splitlines() if 'panicked' in line)}")
         if lived.code != 0 and noted.has_begun and not self.life.is_alone:
@@ -266,7 +267,7 @@ class Trial:
             self.recover()
         # The program's library was told that it cannot write the header, without which nothing can be made.
         has_header = not (self.fails_in_library() and NO_HEADER.search(lived.recovered))
-        is_ours = has_header and self.is_ours()
+        is_ours = has_header and self.is_ours() and not is_stuck
         wrong = wrong_files(noted, self.found(noted), is_kept=not self.life.is_alone) if is_ours else []
         if self.life.reads:
             reader = told(self.noted / "reader", 1)
@@ -293,6 +294,13 @@ class Trial:
         places = re.compile(r"TOP/(d+/)?(work/hist_|\.knarr/shown-)")
         failed = any(places.match(call.about) for call in self.lived.failed)
         return failed and self.fails_in_library()
+
+    def opens_nothing(self) -> bool:
+        """True if a rank can open no file any more, its library no more than Knarr. Where names may be pending on other
+        nodes Knarr says so before the file is tried, so its path is not among the calls that failed."""
+        is_lasting = self.fault is not None and self.fault.call.kind == "open" and self.fault.action.endswith("+")
+        is_marked = self.victim is not None and self.victim.is_marked
+        return is_lasting and is_marked and any(call.about == "TOP/.knarr/pending" for call in self.lived.failed)
 
     def fails_in_library(self) -> bool:
         failed = any(LIBRARY_CALLS.match(f"{call.kind} {call.about}") for call in self.lived.failed)
