@@ -69,11 +69,11 @@ pub(crate) fn await_next(wanted: &Wanted, reader: &str, is_spread: bool) -> Resu
     let mut watch = Watch::new();
     loop {
         // In this order: what was offered before the end is there.
-        let met = reader.met(&mut watch)?;
+        let met = reader.met(&mut watch);
         if let Some(next) = reader.next()? {
             return Ok(next);
         }
-        let rule = &wanted.rule.transfer;
+        let (met, rule) = (met?, &wanted.rule.transfer);
         if met.is_over(rule.timeout()) {
             // A file that is there before the writer has come may be of an earlier run.
             return if rule.may_make_files() && wanted.is_there() {

@@ -260,7 +260,7 @@ impl Incoming {
         loop {
             watch.on(&self.directory);
             // In this order: what was published before the file was closed, or the writer has ended, is there.
-            let met = Met::read(&self.spool.directory, self.rule.rendezvous(), self.rule.from())?;
+            let met = Met::read(&self.spool.directory, self.rule.rendezvous(), self.rule.from());
             let is_closed = HandedOver::is_closed(&self.directory);
             if let Some(Point { order, records, .. }) = self.point(known)? {
                 let puts = self.gathered(order, self.begun.ranks)?;
@@ -269,6 +269,7 @@ impl Incoming {
             if is_closed {
                 return self.whole();
             }
+            let met = met?;
             if met.is_over(self.rule.timeout()) || looked.is_none_or(|looked| looked.elapsed() > LIVES_EVERY) {
                 let over = || met.is_over(self.rule.timeout()).then(|| over(&met, &self.rule));
                 // A rank that has closed the file does not hold its log, either.

@@ -76,6 +76,11 @@ impl Met {
         put(&directory, Self::NAME, self)
     }
 
+    /// Says nothing of it any more.
+    pub fn withdraw(spool: &Path, rendezvous: &Path, name: &str) {
+        let _ = fs::remove_file(Self::directory(spool, rendezvous, name).join(Self::NAME));
+    }
+
     /// What the launcher knows of the component `name` in the directory `rendezvous`.
     ///
     /// # Errors

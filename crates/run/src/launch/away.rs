@@ -17,6 +17,7 @@ use super::image::{Header, Image};
 use super::news::spawn;
 use super::offering::{Ask, Near, Told};
 use super::partners::{Key, Other, Partners, keys};
+use super::telling::patience;
 use crate::notices::Notices;
 
 /// Between two looks which launchers the component has, if nothing is known to have changed.
@@ -45,7 +46,7 @@ struct State {
     image: Image,
     /// Its launchers, by their numbers, and how they are asked.
     reached: BTreeMap<u64, (Other, Arc<dyn Link>)>,
-    /// Those that have not said how they are reached.
+    /// Those that cannot be heard yet.
     silent: BTreeSet<u64>,
     is_over: bool,
 }
@@ -54,6 +55,13 @@ impl State {
     /// True as long as this launcher is heard.
     fn has(&self, launcher: u64, other: &Other) -> bool {
         !self.is_over && self.reached.get(&launcher).is_some_and(|(reached, _)| reached == other)
+    }
+
+    /// A launcher cannot be heard yet. The next look tries again.
+    fn await_way(&mut self, launcher: u64, why: &str) {
+        self.reached.remove(&launcher);
+        self.silent.insert(launcher);
+        self.image.await_way(launcher, why);
     }
 }
 
@@ -66,7 +74,7 @@ impl Away {
         let (Some(own), Some(reader)) = (&snapshot.spool, &snapshot.component) else { return Ok(Self::default()) };
         let mut writers = Self::default();
         for key in keys(snapshot, Part::Reads) {
-            let image = Image::new(own, &key, reader);
+            let image = Image::new(own, &key, reader, patience(snapshot, &key));
             let state = Mutex::new(State { image, reached: BTreeMap::new(), silent: BTreeSet::new(), is_over: false });
             let (reader, own, partners) = (reader.clone(), own.clone(), partners.clone());
             let writer = Arc::new(Writer { key, reader, own, partners, state });
@@ -97,7 +105,7 @@ impl Drop for Away {
             state.is_over = true;
             for (launcher, _) in std::mem::take(&mut state.reached) {
                 // The spool goes, too.
-                let _ = state.image.forget(launcher);
+                state.image.forget(launcher);
             }
         }
     }
@@ -117,35 +125,42 @@ impl Writer {
             // What a run that was killed has left is of no account.
             let failed = partner.failed.clone();
             let there = if partner.presence() == Presence::Absent { BTreeMap::new() } else { partner.others };
-            let come = self.come(&there, failed.as_deref()).and_then(|come| {
-                let hear = |launcher| {
-                    let (writer, notices) = (Arc::clone(self), Arc::clone(notices));
-                    spawn("hearer", move || writer.hear(launcher, &*notices))
-                };
-                come.into_iter().try_for_each(hear)
-            });
-            if let Err(error) = come {
+            let come = self.come(&there, failed.as_deref());
+            // What programs could not be told until now is tried again with each look.
+            let told = self.tell_programs();
+            let hear = |launcher| {
+                let (writer, notices) = (Arc::clone(self), Arc::clone(notices));
+                let heard = spawn("hearer", move || writer.hear(launcher, &*notices));
+                heard.inspect_err(|error| self.state().await_way(launcher, error.message()))
+            };
+            for error in come.into_iter().map(hear).chain([told]).filter_map(Result::err) {
                 self.warn(&error, &mut warned, &**notices);
             }
         }
     }
 
+    /// Tells programs what is known.
+    fn tell_programs(&self) -> Result<()> {
+        let mut state = self.state();
+        if state.is_over { Ok(()) } else { state.image.tell() }
+    }
+
     /// Takes notice of the launchers that there are. Returns those that have come. `failed` says why an address is not known.
-    fn come(&self, there: &BTreeMap<u64, Other>, failed: Option<&str>) -> Result<Vec<u64>> {
+    fn come(&self, there: &BTreeMap<u64, Other>, failed: Option<&str>) -> Vec<u64> {
         let mut state = self.state();
         if state.is_over {
-            return Ok(Vec::new());
+            return Vec::new();
         }
         let is_gone = |(number, (known, _)): (&u64, &(Other, Arc<dyn Link>))| {
             (there.get(number).map(|other| &other.launcher) != Some(&known.launcher)).then_some(*number)
         };
         for launcher in state.reached.iter().filter_map(is_gone).collect::<Vec<_>>() {
             state.reached.remove(&launcher);
-            state.image.forget(launcher)?;
+            state.image.forget(launcher);
         }
         for launcher in state.silent.iter().filter(|number| !there.contains_key(number)).copied().collect::<Vec<_>>() {
             state.silent.remove(&launcher);
-            state.image.forget(launcher)?;
+            state.image.forget(launcher);
         }
         let mut come = Vec::new();
         for (launcher, other) in there {
@@ -161,16 +176,15 @@ impl Writer {
             let Some(link) = link else {
                 let node = &other.launcher.node;
                 let silent = format!("node '{node}' has not said how it is reached");
-                state.silent.insert(*launcher);
-                state.image.await_address(*launcher, failed.unwrap_or(&silent))?;
+                state.await_way(*launcher, failed.unwrap_or(&silent));
                 continue;
             };
             state.silent.remove(launcher);
             state.reached.insert(*launcher, (other.clone(), link));
-            state.image.expect(*launcher)?;
+            state.image.expect(*launcher);
             come.push(*launcher);
         }
-        Ok(come)
+        come
     }
 
     /// Hears of the sessions of a launcher until it has gone.

@@ -8,14 +8,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::meeting::{Gone, Met, Offers, Presence, sessions_of_images};
+use knarr_capture::meeting::{Gone, Offers, Presence, sessions_of_images};
 use knarr_capture::{Datasets, HandedOver, NodePart, Reading, SpoolPlace};
 use knarr_link::Link;
 
 use super::offering::{Ask, MadeFile, Note, Session, Told};
 use super::partners::{Key, Other};
+use super::telling::Telling;
 
 /// Bytes of a header, at most: as many as writers publish.
 const LONGEST_HEADER: u64 = 1 << 28;
@@ -26,10 +28,7 @@ pub(super) struct Image {
     key: Key,
     reader: String,
     own: SpoolPlace,
-    /// What programs were told last.
-    met: Option<Met>,
-    /// What is known now.
-    now: Met,
+    telling: Telling,
     /// Its launchers, by their numbers.
     launchers: BTreeMap<u64, Known>,
     shown: BTreeMap<Of, Shown>,
@@ -75,13 +74,13 @@ impl News {
 }
 
 impl Image {
-    pub(super) fn new(own: &SpoolPlace, key: &Key, reader: &str) -> Self {
+    /// Programs of the component `reader` are told of it, with so much [patience](Telling::new).
+    pub(super) fn new(own: &SpoolPlace, key: &Key, reader: &str, patience: Duration) -> Self {
         Self {
             key: key.clone(),
             reader: reader.to_owned(),
             own: own.clone(),
-            met: None,
-            now: Met::nobody(),
+            telling: Telling::new(own, key, patience),
             launchers: BTreeMap::new(),
             shown: BTreeMap::new(),
             files: BTreeMap::new(),
@@ -90,11 +89,11 @@ impl Image {
         }
     }
 
-    /// Tells programs what is known of the component.
+    /// Tells programs what is known of the component. To be tried again, seldom, after an error.
     ///
     /// # Errors
     /// `Write`.
-    fn tell(&mut self) -> Result<()> {
+    pub(super) fn tell(&mut self) -> Result<()> {
         let lost = self.launchers.values().find_map(|known| known.lost.clone());
         let presence = if self.launchers.is_empty() || lost.is_some() {
             Presence::Absent
@@ -103,48 +102,29 @@ impl Image {
         } else {
             Presence::Running
         };
-        if presence != Presence::Absent || self.now.presence != Presence::Absent {
-            self.now.heard();
-        }
-        (self.now.presence, self.now.why) = (presence, lost);
-        let differs = |met: &Met| (met.presence, &met.why) != (self.now.presence, &self.now.why);
-        if self.met.as_ref().is_none_or(differs) {
-            self.now.save(&self.own.directory, &self.key.0, &self.key.1)?;
-            self.met = Some(self.now.clone());
-        }
-        Ok(())
+        self.telling.set(presence, lost);
+        self.telling.tell()
     }
 
     /// There is a launcher that cannot be asked yet. That it has come is a sign of life.
-    ///
-    /// # Errors
-    /// `Write`.
-    pub(super) fn await_address(&mut self, launcher: u64, why: &str) -> Result<()> {
+    pub(super) fn await_way(&mut self, launcher: u64, why: &str) {
         if !self.launchers.contains_key(&launcher) {
-            self.now.heard();
+            self.telling.heard();
         }
-        self.lost(launcher, why)
+        self.launchers.entry(launcher).or_default().lost = Some(why.to_owned());
     }
 
     /// There is a launcher, which is to be heard.
-    ///
-    /// # Errors
-    /// `Write`.
-    pub(super) fn expect(&mut self, launcher: u64) -> Result<()> {
+    pub(super) fn expect(&mut self, launcher: u64) {
         self.launchers.insert(launcher, Known::default());
-        self.tell()
     }
 
     /// A launcher has gone, or is that of another run: what it has told of is there no more.
-    ///
-    /// # Errors
-    /// `Write`.
-    pub(super) fn forget(&mut self, launcher: u64) -> Result<()> {
+    pub(super) fn forget(&mut self, launcher: u64) {
         self.launchers.remove(&launcher);
         self.read.retain(|(of, _)| *of != launcher);
         self.files.retain(|(of, _), _| *of != launcher);
         self.drop_where(|(of, _)| *of == launcher);
-        self.tell()
     }
 
     fn drop_where(&mut self, is_gone: impl Fn(&Of) -> bool) {
@@ -415,7 +395,7 @@ impl Header {
 mod tests {
     use super::*;
     use knarr_capture::config::Config;
-    use knarr_capture::meeting::{Address, Launcher, Made};
+    use knarr_capture::meeting::{Address, Launcher, Made, Met};
     use knarr_capture::{Point, Published};
     use knarr_link::{Peer, Secret};
 
@@ -491,7 +471,7 @@ mod tests {
             peer: None,
         };
         let key = (PathBuf::from("/meet"), "w".to_owned());
-        (Image::new(&own, &key, "r"), key)
+        (Image::new(&own, &key, "r", Duration::MAX), key)
     }
 
     #[test]
@@ -504,7 +484,8 @@ mod tests {
             let headers = headers(image, launcher, link, &told);
             image.update((launcher, other), told, headers).unwrap();
         };
-        (1..=2).for_each(|launcher| image.expect(launcher).unwrap());
+        (1..=2).for_each(|launcher| image.expect(launcher));
+        image.tell().unwrap();
         assert_eq!(met().presence, Presence::Running, "it is to be heard");
         let mut apart = told(&[1]);
         let parts = vec![part(&a, "1-1", &[0]), part(&b, "7-7", &[1])];
@@ -545,10 +526,12 @@ mod tests {
         assert_eq!((offers.all().len(), met().presence), (1, Presence::Running));
         update(&mut image, 1, &a, &Answering, Told { has_ended: true, ..news });
         assert_eq!(met().presence, Presence::Ended);
-        image.forget(1).unwrap();
+        image.forget(1);
+        image.tell().unwrap();
         assert!(offers.all().is_empty() && !one.exists());
         assert_eq!(met().presence, Presence::Ended);
-        image.forget(2).unwrap();
+        image.forget(2);
+        image.tell().unwrap();
         assert_eq!((met().presence, met().was_seen), (Presence::Absent, true));
         fs::remove_dir_all(folder).unwrap();
     }
@@ -558,7 +541,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("knarr-image-news-{}", std::process::id()));
         let (mut image, (rendezvous, from)) = image(&folder);
         let a = other("a");
-        image.expect(1).unwrap();
+        image.expect(1);
         let mut all = told(&[1]);
         let made = Made { token: "token of a".to_owned(), session: 7 };
         let target = PathBuf::from("/data/y.nc");
@@ -607,7 +590,7 @@ mod tests {
         fs::create_dir_all(spool.join("1-1")).unwrap();
         let launcher = Launcher { spool: spool.clone(), ..Launcher::default() };
         let near = Other { launcher, is_near: true, address: None };
-        image.expect(1).unwrap();
+        image.expect(1);
         image.update((1, &near), told(&[1]), BTreeMap::new()).unwrap();
         let offers = Offers::shown(&folder.join("own"), &rendezvous, &from, Path::new("/data/x.nc"));
         assert_eq!(offers.all(), [(1, spool.join("1-1"))]);

@@ -47,6 +47,7 @@ mod stage;
 mod supervise;
 mod taken;
 mod tasks;
+mod telling;
 mod transfer;
 mod waiting;
 mod work;

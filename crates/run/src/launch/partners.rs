@@ -15,6 +15,7 @@ use knarr_capture::meeting::{Address, Component, Launcher, Listed, Met, Presence
 use knarr_capture::{ALIVE, ENDED, Part, Snapshot, SpoolPlace};
 
 use super::news::spawn;
+use super::telling::{Telling, patience};
 use crate::notices::Notices;
 
 /// Between two looks when something has changed lately: what comes next comes soon.
@@ -49,8 +50,6 @@ pub(super) struct Partner {
     pub(super) was_seen: bool,
     /// Why the last look has failed.
     pub(super) failed: Option<String>,
-    /// What programs were told of it.
-    met: Option<Met>,
 }
 
 impl Partner {
@@ -94,10 +93,8 @@ pub(super) struct Watching(Partners);
 struct Shared {
     /// Without a spool there are no transfers.
     own: Option<SpoolPlace>,
-    /// Held by whoever looks.
-    looking: Mutex<()>,
-    /// Those that only read: of the others programs are told when they are heard.
-    readers: BTreeSet<Key>,
+    /// Held by whoever looks: those that only read. Of the others programs are told when they are heard.
+    looking: Mutex<BTreeMap<Key, Telling>>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -119,10 +116,12 @@ impl Partners {
         let (writers, readers) = (keys(snapshot, Part::Reads), keys(snapshot, Part::Writes));
         let all = writers.union(&readers).filter(|_| own.is_some());
         let known = all.map(|key| (key.clone(), Partner::default())).collect();
-        let readers = readers.difference(&writers).cloned().collect();
+        let readers = readers.difference(&writers);
+        let telling = |(own, key): (&SpoolPlace, &Key)| (key.clone(), Telling::new(own, key, patience(snapshot, key)));
+        let looking =
+            Mutex::new(own.iter().flat_map(|own| readers.clone().map(move |key| (own, key))).map(telling).collect());
         let state = Mutex::new(State { known, changes: 0, is_over: false });
-        let partners =
-            Self(Arc::new(Shared { own, looking: Mutex::default(), readers, state, changed: Condvar::new() }));
+        let partners = Self(Arc::new(Shared { own, looking, state, changed: Condvar::new() }));
         // Programs find out from their launcher, from the first moment on.
         for (rendezvous, name) in partners.0.lock().known.keys() {
             partners.0.save(&Met::nobody(), (rendezvous, name))?;
@@ -233,23 +232,9 @@ impl Shared {
         self.own.as_ref().map_or(Ok(()), |own| met.save(&own.directory, rendezvous, name))
     }
 
-    /// Tells programs of a component.
-    fn tell(&self, partner: &mut Partner, (rendezvous, name): (&Path, &str)) {
-        let presence = partner.presence();
-        let mut met = partner.met.clone().unwrap_or_else(Met::nobody);
-        if presence == Presence::Running || met.presence == Presence::Running {
-            met.heard();
-        }
-        if partner.met.as_ref().is_none_or(|before| before.presence != presence) {
-            met.presence = presence;
-            // The next look tries again.
-            partner.met = self.save(&met, (rendezvous, name)).is_ok().then_some(met);
-        }
-    }
-
     /// Looks once. True if something has changed.
     fn look(&self, notices: &dyn Notices) -> bool {
-        let _looking = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut looking = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
         if self.lock().is_over {
             return false;
         }
@@ -268,7 +253,7 @@ impl Shared {
                 false => is_asked.then_some(true),
             };
             let listed = Listed::read(&rendezvous, &name, &before.listed, asked);
-            let mut now = Partner { was_seen: before.was_seen, met: before.met.clone(), ..Partner::default() };
+            let mut now = Partner { was_seen: before.was_seen, ..Partner::default() };
             for (number, launcher) in &listed.launchers {
                 let mut other = before.others.get(number).cloned().unwrap_or_else(|| {
                     let is_near = near(launcher);
@@ -284,8 +269,10 @@ impl Shared {
             }
             now.was_seen |= listed.presence() != Presence::Absent;
             now.listed = listed;
-            if self.readers.contains(&(rendezvous.clone(), name.clone())) {
-                self.tell(&mut now, (&rendezvous, &name));
+            if let Some(telling) = looking.get_mut(&(rendezvous.clone(), name.clone())) {
+                telling.set(now.presence(), None);
+                // The next look tries again.
+                let _ = telling.tell();
             }
             if let Some(why) = now.failed.as_ref().filter(|_| now.failed != before.failed) {
                 notices.warn(&format!("component '{name}': {why}"));
