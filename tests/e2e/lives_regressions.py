@@ -67,4 +67,5 @@ REGRESSIONS = [
     Regression("a part was removed and missed", "pnetcdf, two nodes", "rank 1", "fallocate", "/values", 0, "kill"),
     Regression("an unread record was forgotten", "pnetcdf, fits nowhere", "launcher", "openat", "/names", 0, "ENOSPC+"),
     Regression("the first part was missed", "pnetcdf, two nodes", "rank 0", "fallocate", "/values", 0, "kill"),
+    Regression("what was not so was told", "pnetcdf, kept, too", "launcher r", "openat", "/images/made", 1, "ENOSPC+"),
 ]
