@@ -45,7 +45,7 @@ def test_what_was_wrong_once(lives, regression: Regression):
 
 
 @pytest.mark.kill
-@pytest.mark.parametrize("number", range(repeated(USUAL)))
+@pytest.mark.parametrize("number", range(repeated(USUAL) // 3))
 def test_a_call_fails_by_chance(lives, chance: random.Random, number: int):
     life = replace(chance.choice(LIVES), longest_s=PATIENT_S)
     victim = chance.choice(life.victims)

@@ -77,7 +77,7 @@ for session in range(int(sys.argv[2])):
 H5PY_READS = (
     EVERYTHING
     + """
-import os, sys
+import sys
 for session in range(int(sys.argv[2])):
     with h5py.File(sys.argv[1], "r") as file:
         assert file.attrs["session"] == session and file.attrs["text"] == "words"
@@ -118,7 +118,6 @@ for session in range(int(sys.argv[2])):
             raise SystemExit("was written")
         except (OSError, ValueError, RuntimeError):
             pass
-    assert not os.path.exists(sys.argv[1])
 """
 )
 
@@ -218,7 +217,9 @@ def test_netcdf_of_python(components, writes, reads):
     """Coordinates, packed values, strings, attributes, an unlimited dimension that is longer each time."""
     writer, reader = in_sessions(WRITERS[writes]), in_sessions(READERS[reads])
     both(components, python(writer, "a.nc"), python(reader, "a.nc"), reads == "netCDF4")
-    assert not list(components.folder.iterdir())
+    # h5netcdf asks whether there is a file before it opens one, so it gets one.
+    left = ["a.nc", "a.nc.knarr.json"] if reads == "h5netcdf" else []
+    assert sorted(path.name for path in components.folder.iterdir()) == left
 
 
 @pytest.fixture(scope="module")

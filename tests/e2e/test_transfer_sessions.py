@@ -223,4 +223,7 @@ def test_a_program_may_ask_which_session_it_has(components, sessions):
     analysis = components.finish(components.start("analysis", sys.executable, "-c", textwrap.dedent(ASKS)))
     for ran in (analysis, components.finish(model)):
         reason = ran.file("a.h5")["reason"]
-        assert re.search(r"2 times, last session 2, closed \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$", reason), reason
+        assert re.search(r"2 times, last session 2, closed \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ(;|$)", reason), reason
+    assert re.search(r"; waited \d+\.\d\d s for it, and read it in \d+\.\d\d s$", analysis.file("a.h5")["reason"])
+    # Of the 1,000 numbers of each session it has read one.
+    assert analysis.file("a.h5")["input_bytes"] == 2 * 4

@@ -163,6 +163,33 @@ unsafe extern "C" fn visit(object: *mut libc::dl_phdr_info, _: usize, data: *mut
     1
 }
 
+/// True if a library is loaded whose file name begins so.
+pub fn has_loaded(name: &str) -> bool {
+    let mut wanted = Wanted { name, is_found: false };
+    // SAFETY: `is_wanted` takes what is looked for, which outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(is_wanted), (&raw mut wanted).cast()) };
+    wanted.is_found
+}
+
+struct Wanted<'n> {
+    name: &'n str,
+    is_found: bool,
+}
+
+/// Ends the walk at an object of the wanted name.
+unsafe extern "C" fn is_wanted(object: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
+    // SAFETY: the loader passes an object, and what `has_loaded` passed, which nothing else uses meanwhile.
+    let (object, wanted) = unsafe { (&*object, &mut *data.cast::<Wanted<'_>>()) };
+    if object.dlpi_name.is_null() {
+        return 0;
+    }
+    // SAFETY: the loader's names are C strings that live as long as the object.
+    let path = unsafe { CStr::from_ptr(object.dlpi_name) }.to_bytes();
+    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    wanted.is_found = name.starts_with(wanted.name.as_bytes());
+    c_int::from(wanted.is_found)
+}
+
 fn own_base() -> usize {
     object_at(own_base as *const c_void).0
 }
@@ -192,6 +219,11 @@ mod tests {
         forget_failures();
         assert_eq!(Object::holding(16).base(), 0);
         assert!(is_own(own_base as *const () as usize) && !is_own(malloc as usize) && !is_own(0));
+    }
+
+    #[test]
+    fn libraries_are_known_by_the_beginning_of_their_names() {
+        assert!(has_loaded("libc.so") && !has_loaded("ibc") && !has_loaded("libnowhere"));
     }
 
     #[test]

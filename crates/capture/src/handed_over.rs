@@ -265,8 +265,9 @@ impl HandedOver {
         let rule = &self.rule.transfer;
         let is_closed = Self::is_set_aside(directory) || !directory.join(Self::OPEN).exists();
         let is_taken = || rule.to().iter().all(|reader| Self::is_noted(directory, reader, Reading::Done));
+        let is_wanted = || rule.to().iter().any(|reader| Self::wants_file(directory, reader));
         let may_be_late = rule.when_late() != WhenLate::Discard && rule.is_read(self.session);
-        self.may_be_kept() || is_closed && may_be_late && !is_taken()
+        self.may_be_kept() || is_closed && (may_be_late && !is_taken() || is_wanted())
     }
 
     /// Notes in the directory of a transfer how far a component is with reading it.
@@ -317,15 +318,28 @@ impl HandedOver {
         get(directory, &format!("failed.{component}")).ok().flatten()
     }
 
-    /// Notes in an empty place that a file was made of the transfer, which the components `late` have not taken: they get the
-    /// file.
+    /// Notes in the directory of a transfer that a component wants a file of it: its programs use calls of the C library.
     ///
     /// # Errors
     /// `Write`.
-    pub fn note_file<'l>(&self, directory: &Path, late: impl IntoIterator<Item = &'l str>) -> Result<()> {
-        let late: Vec<&str> = late.into_iter().collect();
+    pub fn want_file(directory: &Path, component: &str) -> Result<()> {
+        put(directory, &format!("file.{component}"), &())
+    }
+
+    /// True if [`HandedOver::want_file`] was noted.
+    pub fn wants_file(directory: &Path, component: &str) -> bool {
+        directory.join(format!("file.{component}")).exists()
+    }
+
+    /// Notes in an empty place that a file was made of the transfer, which the components `late` have not taken: they get the
+    /// file. To those of them that `want` one it is a file like any other.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn note_file(&self, directory: &Path, late: &[String], want: &[String]) -> Result<()> {
         fs::create_dir_all(directory).map_err(|error| Error::write(directory, &error))?;
-        for reader in self.rule.transfer.to().iter().filter(|reader| !late.contains(&reader.as_str())) {
+        want.iter().try_for_each(|reader| Self::want_file(directory, reader))?;
+        for reader in self.rule.transfer.to().iter().filter(|reader| !late.contains(reader)) {
             Self::note(directory, reader, Reading::Done)?;
         }
         put(directory, Self::MADE, self)

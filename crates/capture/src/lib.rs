@@ -25,7 +25,7 @@ mod snapshot;
 pub use chunks::{met, suited};
 pub use creation::{Change, Prescription};
 pub use handed_over::{Datasets, HandedOver, Point, Published, Reading};
-pub use message::{Event, Given, Message, Writers};
+pub use message::{Event, Given, Message, Took, Writers};
 pub use packed::{is_packed, mark_packed, marks_of, unmark_packed};
 pub use parts::NodePart;
 pub use pending::{key_of, place_of};

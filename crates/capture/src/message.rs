@@ -133,6 +133,8 @@ pub enum Event {
         session: u64,
         /// When its writer had closed it, as the reader has opened it; in milliseconds since 1970.
         closed_ms: Option<u64>,
+        /// What reading it took.
+        took: Took,
     },
     /// Values of a variable with a bound have come from another component on another node.
     Flown {
@@ -170,10 +172,27 @@ pub enum Event {
         /// How long.
         seconds: u64,
     },
+    /// A file got a name under which other components read it.
+    Renamed {
+        /// The name.
+        #[serde(with = "path_bytes")]
+        path: PathBuf,
+    },
     /// The process waits for what the launcher does, and says so every second; or it waits no longer.
     Waits(bool),
     /// The process ends in order; its HDF5 has closed, or will close, what is open.
     Exiting,
+}
+
+/// What reading a session took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Took {
+    /// Bytes that all ranks have got.
+    pub bytes: u64,
+    /// How long it was waited for, in microseconds.
+    pub waited_us: u64,
+    /// How long the gets of the rank took that took longest, in microseconds.
+    pub got_us: u64,
 }
 
 /// Who opens a file for writing, and which launcher does something with it once it is closed.
@@ -258,7 +277,13 @@ mod tests {
             Event::Passed { path: path.clone(), why: "a reason".to_owned() },
             Event::Apart { path: path.clone(), why: "a reason".to_owned() },
             Event::NotHandedOver { path: path.clone(), why: "a reason".to_owned() },
-            Event::Received { path: path.clone(), from: "a".to_owned(), session: 3, closed_ms: Some(7) },
+            Event::Received {
+                path: path.clone(),
+                from: "a".to_owned(),
+                session: 3,
+                closed_ms: Some(7),
+                took: Took::default(),
+            },
             Event::Missed { path: path.clone(), why: "a reason".to_owned() },
             Event::Awaits { path: path.clone(), what: "a session".to_owned(), seconds: 180 },
             Event::Flown {

@@ -104,6 +104,11 @@ impl Keeper {
         Ok(Self { page, file, path: name, notes, stuck: Mutex::default() })
     }
 
+    /// Files come from other components, or go to some. To be said before the program starts.
+    pub fn has_transfers(&self) {
+        self.page.head.transfers.store(1, Ordering::Relaxed);
+    }
+
     /// The page as a process of the program has it.
     pub fn names(&self) -> Names {
         Names::of(self.page, self.path.clone())

@@ -39,6 +39,6 @@ pub use entry::{Kind, Place};
 pub use key::{Directory, Key, last_of};
 pub use launcher::{Began, End, Keeper, Waited, Waits};
 pub use note::{Note, launcher_of};
-pub use own::{is_own, own};
+pub use own::{is_opened_by_library, is_own, opened_by_library, own};
 pub use program::{Found, Hold, Names, attach, here};
 pub use waiter::{Call, Over};

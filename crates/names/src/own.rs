@@ -27,6 +27,28 @@ pub fn is_own() -> bool {
     DEPTH.with(Cell::get) > 0
 }
 
+thread_local! {
+    /// True while the program's library opens a file.
+    static OPENS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Has the program's library open a file that Knarr has looked for before: no session is to become a file by that.
+pub fn opened_by_library<T>(open: impl FnOnce() -> T) -> T {
+    struct Leave(bool);
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            OPENS.set(self.0);
+        }
+    }
+    let _leave = Leave(OPENS.replace(true));
+    open()
+}
+
+/// True while a library opens a file in this thread.
+pub fn is_opened_by_library() -> bool {
+    OPENS.get()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,5 +64,8 @@ mod tests {
         assert!(!is_own());
         let panicked = std::panic::catch_unwind(|| own(|| std::panic::resume_unwind(Box::new(()))));
         assert!(panicked.is_err() && !is_own());
+        assert!(!is_opened_by_library());
+        assert!(opened_by_library(|| opened_by_library(is_opened_by_library) && is_opened_by_library()));
+        assert!(!is_opened_by_library());
     }
 }

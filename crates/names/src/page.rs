@@ -63,6 +63,8 @@ pub(crate) struct Head {
     pub(crate) directories: AtomicU32,
     /// Entries from this one on were never used.
     pub(crate) used: AtomicU32,
+    /// 1 if files come from other components, or go to some, under names that the C library is asked for.
+    pub(crate) transfers: AtomicU32,
     /// Changes when the launcher has something to look at. It sleeps on it.
     pub(crate) bell: AtomicU32,
     /// Changes when an entry gets free. Who finds none sleeps on it.

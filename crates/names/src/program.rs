@@ -77,6 +77,12 @@ impl Names {
         self.notes.as_ref()
     }
 
+    /// True if files come from other components or go to some.
+    #[inline]
+    pub fn has_transfers(&self) -> bool {
+        self.page.head.transfers.load(Ordering::Relaxed) != 0
+    }
+
     /// True if a pending name replaces a file.
     pub fn any_replaces(&self) -> bool {
         self.page.head.replacing.load(Ordering::Acquire) != 0

@@ -3,7 +3,7 @@
 use std::ffi::{CString, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use knarr_array::comm::{Comm, agree, share};
 use knarr_array::error::{Error, Result};
@@ -12,6 +12,7 @@ use knarr_capture::{Datasets, Event, Form, HandedOver};
 use serde::{Deserialize, Serialize};
 
 use crate::apart::Homes;
+use crate::as_file::{Await, await_file};
 use crate::awaiting::{Next, await_any, await_next, await_same, note_closed};
 use crate::begin_end::make_directory;
 use crate::codes::{ENOENT, WRITE, has_opened};
@@ -56,11 +57,17 @@ pub enum Arrived {
 /// the first one finds counts; ranks on other nodes wait until they see it, too. Collective.
 pub fn arrive(wanted: &Wanted, ranks: &Ranks) -> Arrived {
     let reader = wanted.run.rules().component.as_deref().unwrap_or_default();
-    let comm = ranks.comm();
+    let (comm, begin) = (ranks.comm(), Instant::now());
     let is_root = comm.rank() == 0;
     let missed = |error: &Error| {
         wanted.run.tell(Event::Missed { path: wanted.target.clone(), why: error.message().to_owned() });
     };
+    if wanted.rule.transfer.is_write_only() {
+        let is_there =
+            if is_root { await_file(wanted, Await::Open).map_err(|error| missed(&error)).is_ok() } else { false };
+        let is_there = share(comm, &is_there).unwrap_or(false);
+        return if is_there { Arrived::File } else { Arrived::Nothing };
+    }
     let (found, taking) = if is_root {
         begin_next(wanted, reader).unwrap_or_else(|error| {
             missed(&error);
@@ -72,12 +79,22 @@ pub fn arrive(wanted: &Wanted, ranks: &Ranks) -> Arrived {
     };
     match share(comm, &found) {
         Ok(Found::Session { session, directory, begun, origin: (token, _), is_spread: false }) => {
-            let offered = Offered { session, token, directory, taking, is_first: is_root, is_spread: false };
+            let offered = Offered {
+                session,
+                token,
+                directory,
+                taking,
+                is_first: is_root,
+                is_spread: false,
+                waited: begin.elapsed(),
+            };
             Arrived::Session(Box::new(offered), begun)
         }
         Ok(Found::Session { session, origin, .. }) => {
             match begin_on_all(wanted, comm, reader, (session, &origin), taking) {
-                Ok((offered, begun)) => Arrived::Session(Box::new(offered), begun),
+                Ok((offered, begun)) => {
+                    Arrived::Session(Box::new(Offered { waited: begin.elapsed(), ..offered }), begun)
+                }
                 Err(error) => {
                     if is_root {
                         missed(&error);
@@ -111,7 +128,10 @@ fn begin_on_all(
             HandedOver::note_begun(&directory, reader, &wanted.spool.token)?;
         }
         let token = origin.0.clone();
-        Ok((Offered { session, token, directory, taking, is_first, is_spread: true }, handed.into()))
+        Ok((
+            Offered { session, token, directory, taking, is_first, is_spread: true, waited: Duration::ZERO },
+            handed.into(),
+        ))
     });
     agree(comm, seen)
 }

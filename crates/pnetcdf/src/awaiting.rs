@@ -2,6 +2,7 @@
 //! launcher shows what there is: many may wait, and a file system that all nodes share would have to answer each of them.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -28,10 +29,10 @@ pub(crate) enum Next {
 }
 
 /// A program of a component, and the sessions of a file that it has taken.
-struct Reader<'w> {
-    wanted: &'w Wanted,
-    name: &'w str,
-    taken: Taken,
+pub(crate) struct Reader<'w> {
+    pub(crate) wanted: &'w Wanted,
+    pub(crate) name: &'w str,
+    pub(crate) taken: Taken,
 }
 
 /// The last session that this process has closed, of each file and each spool that had some: it gets none of these again.
@@ -42,6 +43,19 @@ pub(crate) fn note_closed(target: &Path, token: &str, session: u64) {
     let mut closed = CLOSED.lock().unwrap_or_else(PoisonError::into_inner);
     let last = closed.entry((target.to_owned(), token.to_owned())).or_default();
     *last = session.max(*last);
+}
+
+/// Sessions that this process has asked for as files: the last one of each file.
+static ASKED: Mutex<BTreeMap<PathBuf, (String, u64)>> = Mutex::new(BTreeMap::new());
+
+/// This process has asked for a session as a file.
+pub(crate) fn note_asked(target: &Path, token: &str, session: u64) {
+    ASKED.lock().unwrap_or_else(PoisonError::into_inner).insert(target.to_owned(), (token.to_owned(), session));
+}
+
+fn has_asked(target: &Path, made: &Made) -> bool {
+    let asked = ASKED.lock().unwrap_or_else(PoisonError::into_inner);
+    asked.get(target).is_some_and(|(token, session)| *token == made.token && *session == made.session)
 }
 
 fn has_closed(target: &Path, token: &str, session: u64) -> bool {
@@ -63,7 +77,7 @@ fn taken_by(wanted: &Wanted, reader: &str, is_spread: bool) -> Taken {
 /// # Errors
 /// `NotFound` if nothing comes: which, and why.
 pub(crate) fn await_next(wanted: &Wanted, reader: &str, is_spread: bool) -> Result<Next> {
-    let reader = Reader { wanted, name: reader, taken: taken_by(wanted, reader, is_spread) };
+    let reader = Reader::of(wanted, reader, is_spread);
     let mut told = None;
     let begin = Instant::now();
     let mut watch = Watch::new();
@@ -101,12 +115,15 @@ pub(crate) fn await_next(wanted: &Wanted, reader: &str, is_spread: bool) -> Resu
 /// Waits, asleep, until there is something for a component, or will not be: for ranks that are then told by the first one what
 /// it is. In MPI they would keep their cores busy.
 pub(crate) fn await_any(wanted: &Wanted, reader: &str) {
-    let reader = Reader { wanted, name: reader, taken: taken_by(wanted, reader, false) };
+    let reader = Reader::of(wanted, reader, false);
     let rule = &wanted.rule.transfer;
     let mut watch = Watch::new();
     while let Ok(met) = reader.met(&mut watch) {
         let is_there = || reader.offered().iter().any(|(_, directory)| is_ready(rule, directory));
-        let is_made = || reader.new_file().is_ok_and(|made| made.is_some());
+        let is_made = || {
+            reader.new_file().is_ok_and(|made| made.is_some())
+                || reader.file().is_ok_and(|made| made.is_some_and(|made| !reader.is_had(&made)))
+        };
         if is_there() || is_made() || met.is_over(rule.timeout()) || !wanted.run.is_alive() {
             return;
         }
@@ -120,13 +137,17 @@ fn is_ready(rule: &TransferRule, directory: &Path) -> bool {
     rule.publish() != Publish::Close || HandedOver::is_closed(directory)
 }
 
-impl Reader<'_> {
-    fn offers(&self) -> Offers {
+impl<'w> Reader<'w> {
+    pub(crate) fn of(wanted: &'w Wanted, name: &'w str, is_spread: bool) -> Self {
+        Self { wanted, name, taken: taken_by(wanted, name, is_spread) }
+    }
+
+    pub(crate) fn offers(&self) -> Offers {
         Offers::of(&self.wanted.spool.directory, &self.wanted.rule.transfer, &self.wanted.target)
     }
 
     /// What is known of the component that writes.
-    fn met(&self, watch: &mut Watch) -> Result<Met> {
+    pub(crate) fn met(&self, watch: &mut Watch) -> Result<Met> {
         let (spool, rule) = (&self.wanted.spool.directory, &self.wanted.rule.transfer);
         let met = || Met::read(spool, rule.rendezvous(), rule.from());
         watch.on(self.offers().directory());
@@ -137,7 +158,7 @@ impl Reader<'_> {
     }
 
     /// Sessions that are offered and that the component has not taken, oldest first.
-    fn offered(&self) -> Vec<(u64, PathBuf)> {
+    pub(crate) fn offered(&self) -> Vec<(u64, PathBuf)> {
         let mut all = self.offers().all();
         all.retain(|(_, directory)| HandedOver::is_unread(directory, self.name));
         all
@@ -146,6 +167,10 @@ impl Reader<'_> {
     /// What is there now.
     fn next(&self) -> Result<Option<Next>> {
         let target = &self.wanted.target;
+        // A file is opened by as many programs as there are, until they remove it.
+        if let Some(made) = self.file()?.filter(|made| !self.is_had(made)) {
+            return Ok(Some(Next::File(Some(made))));
+        }
         for (session, directory) in self.offered() {
             // It goes as soon as it was taken.
             let Ok(Some(handed)) = HandedOver::find(&directory) else { continue };
@@ -172,22 +197,30 @@ impl Reader<'_> {
                     _ => Ok(None),
                 };
             }
-            let Some(taking) = Taking::begin(self.taken.clone(), &token, session)? else { continue };
-            let own = &self.wanted.spool.token;
-            match HandedOver::note_begun(&directory, self.name, own) {
-                Err(error) if directory.exists() => return Err(error),
-                Err(_) => continue,
-                Ok(()) => {}
-            }
-            // Whoever takes it back looks for this note afterwards.
-            if HandedOver::is_unread(&directory, self.name)
-                && let Some(handed) = HandedOver::find(&directory)?
-            {
+            if let Some((taking, handed)) = self.begin(&directory, &token, session)? {
                 let handed = Box::new(handed);
                 return Ok(Some(Next::Session { session, directory, handed, taking }));
             }
         }
         Ok(self.made(None)?.map(|made| Next::File(Some(made))))
+    }
+
+    /// Begins to take the session in a directory. `None` if it is gone.
+    ///
+    /// # Errors
+    /// `Write`, `Read`, `Corrupt`.
+    pub(crate) fn begin(&self, directory: &Path, token: &str, session: u64) -> Result<Option<(Taking, HandedOver)>> {
+        let Some(taking) = Taking::begin(self.taken.clone(), token, session)? else { return Ok(None) };
+        match HandedOver::note_begun(directory, self.name, &self.wanted.spool.token) {
+            Err(error) if directory.exists() => return Err(error),
+            Err(_) => return Ok(None),
+            Ok(()) => {}
+        }
+        // Whoever takes it back looks for this note afterwards.
+        if !HandedOver::is_unread(directory, self.name) {
+            return Ok(None);
+        }
+        Ok(HandedOver::find(directory)?.map(|handed| (taking, handed)))
     }
 
     /// The session that is older than `than`, or any, of which a file was made for this component: now it has it.
@@ -202,12 +235,26 @@ impl Reader<'_> {
 
     /// The session of which a file was made for this component, unless this process knows it.
     fn new_file(&self) -> Result<Option<Made>> {
-        let is_new = |made: &Made| !has_closed(&self.wanted.target, &made.token, made.session);
+        let is_new = |made: &Made| !made.is_wanted && !has_closed(&self.wanted.target, &made.token, made.session);
         Ok(self.offers().made()?.filter(is_new))
     }
 
+    /// The session that the component has asked for as a file, if that is there.
+    pub(crate) fn file(&self) -> Result<Option<Made>> {
+        Ok(self.offers().made()?.filter(|made| made.is_wanted && self.wanted.is_there()))
+    }
+
+    /// True if this process has asked for a file of this session, has opened it with a library and closed it. Others may open it
+    /// more than once for the same work, as ncdump does.
+    pub(crate) fn is_had(&self, made: &Made) -> bool {
+        let is_open = |entry: fs::DirEntry| fs::read_link(entry.path()).is_ok_and(|path| path == self.wanted.target);
+        has_closed(&self.wanted.target, &made.token, made.session)
+            && has_asked(&self.wanted.target, made)
+            && !fs::read_dir("/proc/self/fd").into_iter().flatten().flatten().any(is_open)
+    }
+
     /// Why nothing comes.
-    fn missed(&self, met: &Met) -> Error {
+    pub(crate) fn missed(&self, met: &Met) -> Error {
         let over = over(met, &self.wanted.rule.transfer);
         let what = format!("{over}, and there is no session of the file that was not read");
         Error::new(ErrorKind::NotFound, what).at(self.wanted.target.display().to_string())

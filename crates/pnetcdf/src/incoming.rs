@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use knarr_array::comm::{Comm, agree, all_gather, barrier, read, share, written};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::config::{Publish, TransferRule};
 use knarr_capture::meeting::{Met, Taking, Watch};
 use knarr_capture::program::run;
-use knarr_capture::{Event, HandedOver, NodePart, Point, Published, Reading, SpoolPlace};
+use knarr_capture::{Event, HandedOver, NodePart, Point, Published, Reading, SpoolPlace, Took};
 use knarr_handover::{Crossed, Gathered, Held, Pattern};
 
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,8 @@ pub struct Offered {
     pub is_first: bool,
     /// This component has launchers on several nodes.
     pub is_spread: bool,
+    /// How long it was waited for.
+    pub waited: Duration,
 }
 
 /// What is known of a session when it is opened.
@@ -82,6 +85,11 @@ pub struct Incoming {
     is_lost: bool,
     /// Why this rank could not read what it asked for.
     failed: OnceLock<String>,
+    /// How long it was waited for.
+    waited: Duration,
+    /// Bytes that this rank has got, and how long that took in microseconds.
+    bytes: AtomicU64,
+    got_us: AtomicU64,
 }
 
 /// What the writer lets others see of a session.
@@ -99,7 +107,7 @@ pub(crate) struct Seen {
 impl Incoming {
     /// Values of a session of which `begun` was known when it was opened.
     pub fn new(wanted: &Wanted, offered: Offered, begun: Begun) -> Self {
-        let Offered { session, token, directory, taking, is_first, is_spread } = offered;
+        let Offered { session, token, directory, taking, is_first, is_spread, waited } = offered;
         let (target, rule) = (wanted.target.clone(), wanted.rule.transfer.clone());
         let of = |parts: &Vec<NodePart>| Apart::of(parts.clone(), begun.part, rule.in_flight(), wanted.spool);
         let apart = Some(&begun.parts).filter(|parts| !parts.is_empty()).map(|parts| Box::new(of(parts)));
@@ -122,12 +130,21 @@ impl Incoming {
             transfers: counts.then_some(0),
             is_lost: false,
             failed: OnceLock::new(),
+            waited,
+            bytes: AtomicU64::new(0),
+            got_us: AtomicU64::new(0),
         }
     }
 
     /// Where the session is, as this node sees it.
     pub fn directory(&self) -> &Path {
         &self.directory
+    }
+
+    /// This rank has got so many bytes, in so long.
+    pub fn got(&self, bytes: u64, time: Duration) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.got_us.fetch_add(micros(time), Ordering::Relaxed);
     }
 
     /// Its number.
@@ -368,9 +385,14 @@ impl Incoming {
 
     /// Collective.
     fn end(&mut self, comm: &dyn Comm) -> Result<()> {
-        let failed = all_gather(comm, &written(&self.failed.get())?)?;
-        let failed = failed.iter().map(|bytes| read::<Option<String>>(bytes)).collect::<Result<Vec<_>>>()?;
-        let failed = failed.into_iter().flatten().next();
+        let [bytes, got_us] = [&self.bytes, &self.got_us].map(|number| number.load(Ordering::Relaxed));
+        let all = all_gather(comm, &written(&(self.failed.get(), bytes, got_us))?)?;
+        let (mut failed, mut took) = (None, Took { waited_us: micros(self.waited), ..Took::default() });
+        for other in &all {
+            let (why, bytes, got_us) = read::<(Option<String>, u64, u64)>(other)?;
+            failed = failed.or(why);
+            (took.bytes, took.got_us) = (took.bytes + bytes, took.got_us.max(got_us));
+        }
         let is_last = share(comm, &self.taking.take().map_or(Ok(false), Taking::end))??;
         let Some(reader) = reader().filter(|_| self.is_first) else { return Ok(()) };
         let noted = match &failed {
@@ -383,11 +405,15 @@ impl Incoming {
         });
         if failed.is_none() {
             let (from, session, closed_ms) = (self.rule.from().to_owned(), self.session, self.begun.closed_ms);
-            self.tell_launcher(Event::Received { path: self.target.clone(), from, session, closed_ms });
+            self.tell_launcher(Event::Received { path: self.target.clone(), from, session, closed_ms, took });
         }
         // What has gone wants no notes.
         noted.or_else(|error| if self.directory.exists() { Err(error) } else { Ok(()) })
     }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// The component of this process.

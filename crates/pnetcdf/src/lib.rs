@@ -15,12 +15,13 @@
 //! Reading order: [`calls`] (the exported names), [`access`] (which elements, and where they are in memory), [`values`] and
 //! [`element`] (their types), [`wanted`] (which files), [`file`] (one captured file, with [`requests`]), [`begin_end`] (how it begins and ends),
 //! [`apart`] (files whose ranks are on several nodes), [`offered`] (files that are transferred to other components),
-//! [`incoming`] and [`arriving`] (files that come from one), [`beside`], [`opened`] and [`shown`] (other files that the
+//! [`incoming`] and [`arriving`] (files that come from one), [`as_file`] (and become files on the disk), [`beside`], [`opened`] and [`shown`] (other files that the
 //! program opens), [`filetype`] (elements that a datatype leads to), [`files`], [`ranks`], [`variables`], [`waiting`] (for the launcher), [`asking`] (what it is asked for), [`real`] (the program's library), [`codes`].
 
 mod access;
 mod apart;
 mod arriving;
+mod as_file;
 mod asking;
 mod awaiting;
 mod begin_end;
@@ -45,6 +46,7 @@ mod wanted;
 
 pub use apart::Headers;
 pub use arriving::{Arrived, arrive, header_of};
+pub use as_file::{Await, as_file, closed_in, leaves, removed, renamed_to};
 pub use asking::hand_back;
 pub use begin_end::{
     Agreed, Closed, Ending, Unplaced, agree_on_place, await_delivery, await_named, finish, forget, writers,

@@ -91,7 +91,7 @@ pub(crate) unsafe extern "C" fn file_open(name: *const c_char, flags: c_uint, ac
     // SAFETY: as above.
     let opening = guard(None, || if writes { files::opening(unsafe { bytes(name) }, false) } else { None });
     // SAFETY: the caller's own arguments.
-    let id = unsafe { real(name, flags, access) };
+    let id = knarr_names::opened_by_library(|| unsafe { real(name, flags, access) });
     opened(opening, meeting, id);
     id
 }

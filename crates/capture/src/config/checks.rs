@@ -58,7 +58,7 @@ fn transfer(rule: &FileRule) -> Result<()> {
 fn checkpoint(rule: &FileRule) -> Result<()> {
     if rule.transfer.says_anything() {
         return Err(refuse(
-            "from, to, publish, every, exclude, replay, in_flight, when_late, timeout, rendezvous and keep = true are for route \"transfer\"",
+            "from, to, publish, every, exclude, replay, write_only, in_flight, when_late, timeout, rendezvous and keep = true are for route \"transfer\"",
         )
         .hint("remove them; 'keep' is the number of sets that stay"));
     }
@@ -102,7 +102,7 @@ fn others(rule: &FileRule) -> Result<()> {
     }
     if rule.route != Route::Transfer && rule.transfer.says_anything() {
         return Err(refuse(
-            "from, to, publish, every, exclude, replay, in_flight, when_late, timeout, rendezvous and keep = true are for route \"transfer\"",
+            "from, to, publish, every, exclude, replay, write_only, in_flight, when_late, timeout, rendezvous and keep = true are for route \"transfer\"",
         )
         .hint("add route = \"transfer\", or remove them"));
     }

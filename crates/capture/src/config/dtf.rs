@@ -9,7 +9,7 @@ use knarr_array::error::{Error, ErrorKind, Result};
 
 use super::checkpoint::CheckpointRule;
 use super::checks;
-use super::compress::CompressRule;
+use super::compress::{CompressRule, Output};
 use super::restart::NamePattern;
 use super::route::Route;
 use super::rule::FileRule;
@@ -28,6 +28,7 @@ struct Section {
     components: [Option<String>; 2],
     keep: Option<bool>,
     replay: Option<bool>,
+    write_only: Option<bool>,
 }
 
 /// The rules that the text of such a file stands for.
@@ -87,14 +88,9 @@ pub(super) fn parse(text: &str) -> Result<Vec<FileRule>> {
             ("mode", "transfer") => section.keep = Some(false),
             ("mode", "file") => section.keep = Some(true),
             ("mode", _) => return wrong(&format!("unknown mode '{value}'"), "write mode=transfer or mode=file"),
-            ("write_only", "0") => {}
+            ("write_only", write_only @ ("0" | "1")) => section.write_only = Some(write_only == "1"),
+            ("write_only", _) => return wrong(&format!("'{value}' for write_only"), "write 0 or 1"),
             ("replay_io", replay @ ("0" | "1")) => section.replay = Some(replay == "1"),
-            ("write_only", _) => {
-                return wrong(
-                    "with write_only both components write the file, and Knarr has no such transfer",
-                    "let one of them write it, or leave the file to the file system: remove its [FILE]",
-                );
-            }
             ("replay_io", _) => return wrong(&format!("'{value}' for replay_io"), "write 0 or 1"),
             (known, _) if NOT_NEEDED.contains(&known) => {}
             _ => return wrong(&format!("unknown key '{key}' in [FILE]"), "the keys are described in docs/transfer.md"),
@@ -138,10 +134,14 @@ impl Section {
                     keep: Some(keep),
                     publish: Some(Publish::Transfer),
                     replay: self.replay,
+                    write_only: self.write_only,
                     exclude: Some(self.exclude.clone()).filter(|exclude| !exclude.is_empty()),
                     ..TransferRule::default()
                 };
-                let (compress, checkpoint) = (CompressRule::default(), CheckpointRule::default());
+                // Both write it with PnetCDF.
+                let output = (self.write_only == Some(true)).then_some(Output::Classic);
+                let (compress, checkpoint) =
+                    (CompressRule { output, ..CompressRule::default() }, CheckpointRule::default());
                 let (pattern, route, directory) = (pattern.clone(), Route::Transfer, PathBuf::new());
                 let rule = FileRule { pattern, route, compress, checkpoint, transfer, directory };
                 checks::check(&rule)?;
@@ -205,6 +205,10 @@ mod tests {
         assert_eq!(of("/run/anal.d02.nc"), Some("*anal*"));
         assert!(rules.iter().all(|rule| rule.transfer.publish() == Publish::Transfer));
         assert!(rules[1].transfer.replay() && !rules[2].transfer.replay());
+        let both_write = parse(&INI.replacen("num_sessions=5", "write_only=1", 1)).unwrap();
+        let is_classic = |rule: &FileRule| matches!(rule.compress.output(), Output::Classic);
+        assert!(both_write[0].transfer.is_write_only() && is_classic(&both_write[0]));
+        assert!(!rules[0].transfer.is_write_only() && !is_classic(&rules[0]));
     }
 
     #[test]
@@ -216,7 +220,7 @@ mod tests {
             ("mode=transfer\n", "", "line 8: no mode"),
             ("comp1=scale\n", "", "line 8: a file has two components"),
             ("num_sessions=5", "sessions=5", "line 15: unknown key 'sessions'"),
-            ("num_sessions=5", "write_only=1", "line 15: with write_only"),
+            ("num_sessions=5", "write_only=yes", "line 15: 'yes' for write_only"),
             ("num_sessions=5", "num_sessions", "line 15: 'num_sessions' is neither"),
             ("buffer_data=1", "buffer=1", "line 6: unknown key 'buffer'"),
             ("replay_io=1", "replay_io=yes", "line 16: 'yes' for replay_io"),

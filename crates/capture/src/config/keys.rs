@@ -56,6 +56,7 @@ pub(super) struct FileKeys {
     every: Option<NonZeroU64>,
     exclude: Option<Vec<NamePattern>>,
     replay: Option<bool>,
+    write_only: Option<bool>,
     in_flight: Option<InFlight>,
     when_late: Option<WhenLate>,
     timeout: Option<Time>,
@@ -107,7 +108,7 @@ impl FileKeys {
         move_into!(compress: keys.when, keys.portable, keys.low, keys.high, keys.output, keys.wait, keys.variables);
         move_into!(checkpoint: keys.group_size, keys.scheme, keys.block_size, keys.similar, keys.bundle_below);
         move_into!(checkpoint: keys.copies, keys.ranks, keys.sets, keys.remove_originals, keys.settle);
-        move_into!(transfer: keys.from, keys.to, keys.publish, keys.every, keys.exclude, keys.replay, keys.in_flight, keys.when_late, keys.timeout, keys.rendezvous);
+        move_into!(transfer: keys.from, keys.to, keys.publish, keys.every, keys.exclude, keys.replay, keys.write_only, keys.in_flight, keys.when_late, keys.timeout, keys.rendezvous);
         match keys.keep {
             Some(KeepKey::Sets(sets)) => put(&mut checkpoint.keep, Some(sets), "keep", "checkpoint")?,
             Some(KeepKey::File(keep)) => put(&mut transfer.keep, Some(keep), "keep", "transfer")?,

@@ -75,6 +75,8 @@ pub struct TransferRule {
     pub every: Option<NonZeroU64>,
     /// Readers remember what was put and read in a session, for later ones that are alike.
     pub replay: Option<bool>,
+    /// The components of `to` write the file, too, after the one of `from` has closed it.
+    pub write_only: Option<bool>,
     /// Names of files that are not meant, though the pattern of the rule matches.
     pub exclude: Option<Vec<NamePattern>>,
     /// How values cross the network.
@@ -119,6 +121,11 @@ impl TransferRule {
     /// True if readers remember what was put and read in a session.
     pub fn replay(&self) -> bool {
         self.replay.unwrap_or(false)
+    }
+
+    /// True if the components of `to` write the file, too: they get one on the disk.
+    pub fn is_write_only(&self) -> bool {
+        self.write_only.unwrap_or(false)
     }
 
     /// True if the file at `path` is not meant, though the pattern of the rule matches.

@@ -36,5 +36,5 @@ pub use image::{Gone, Met};
 pub use images::{image_of, sessions_of_images};
 pub use locks::has_local_locks;
 pub use offers::{Made, Offers, begin_session};
-pub use taking::{Taken, Taking};
+pub use taking::{Taken, Taking, Wanting};
 pub use watch::Watch;

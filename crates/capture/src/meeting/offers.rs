@@ -47,6 +47,8 @@ pub struct Made {
     pub token: String,
     /// Its number.
     pub session: u64,
+    /// The component has asked for a file: it stays one to all of its programs.
+    pub is_wanted: bool,
 }
 
 /// The sessions of one file that programs of a node see.
@@ -163,7 +165,7 @@ mod tests {
         assert_eq!((of("hist.nc").all().len(), of("Hist.nc").all().len()), (10, 11));
         assert_eq!(of("hist").all(), []);
         assert_eq!(of("1").made().unwrap(), None);
-        let made = Made { token: "t".to_owned(), session: 3 };
+        let made = Made { token: "t".to_owned(), session: 3, is_wanted: false };
         of("1").note_made(&made).unwrap();
         assert_eq!((of("1").made().unwrap(), of("1").all().len()), (Some(made.clone()), 11));
         assert_eq!(of("1").taken(), None);

@@ -10,9 +10,13 @@ use std::path::{Path, PathBuf};
 use knarr_array::error::{Error, Result};
 
 use super::offers::below;
+use crate::document::{get, put};
 
 /// Sessions that are remembered of each spool, at most: older ones have been taken.
 const MOST: usize = 1000;
+
+/// Number of the session that the component has removed last.
+const REMOVED: &str = "removed.json";
 
 /// What a component has taken of a file, as all of its programs know it at once.
 #[derive(Debug, Clone)]
@@ -64,6 +68,24 @@ impl Taken {
         Ok(has(&read(&noted).map_err(read_error)?, token, session))
     }
 
+    /// The program has removed the session that was taken last. False if there is none, or if that was said before.
+    ///
+    /// # Errors
+    /// `Read`, `Corrupt`, `Write`.
+    pub fn remove(&self) -> Result<bool> {
+        let noted = match File::open(self.path()) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            opened => opened.and_then(|noted| noted.lock_shared().and_then(|()| read(&noted))),
+        };
+        let taken = noted.map_err(|error| Error::read(&self.path(), &error))?;
+        let last = taken.values().filter_map(BTreeSet::last).max().copied().unwrap_or(0);
+        if get::<u64>(&self.directory, REMOVED)?.unwrap_or(0) >= last {
+            return Ok(false);
+        }
+        put(&self.directory, REMOVED, &last)?;
+        Ok(true)
+    }
+
     /// Notes that the component has taken a session. False if that was noted before.
     ///
     /// # Errors
@@ -92,6 +114,58 @@ impl Taken {
     }
 }
 
+/// The sessions of a file of which a component wants files. As long as this lives no other program of the component sees it.
+#[derive(Debug)]
+pub struct Wanting {
+    path: PathBuf,
+    noted: File,
+}
+
+impl Wanting {
+    /// Waits for those who see it.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn of(taken: &Taken) -> Result<Self> {
+        let path = taken.directory.join("wanted.json");
+        let open = || {
+            fs::create_dir_all(&taken.directory)?;
+            let noted = File::options().create(true).truncate(false).read(true).write(true).open(&path)?;
+            noted.lock().map(|()| noted)
+        };
+        open().map_err(|error| Error::write(&path, &error)).map(|noted| Self { path: path.clone(), noted })
+    }
+
+    /// The last of them: the token of its spool, and its number.
+    ///
+    /// # Errors
+    /// `Read`, `Corrupt`.
+    pub fn last(&self) -> Result<Option<(String, u64)>> {
+        let mut text = Vec::new();
+        let read = (&self.noted).seek(SeekFrom::Start(0)).and_then(|_| (&self.noted).read_to_end(&mut text));
+        read.map_err(|error| Error::read(&self.path, &error))?;
+        if text.is_empty() {
+            return Ok(None);
+        }
+        serde_json::from_slice(&text)
+            .map_err(|error| Error::corrupt(error.to_string()).at(self.path.display().to_string()))
+    }
+
+    /// The component wants a file of one more.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn add(&mut self, token: &str, session: u64) -> Result<()> {
+        let mut write = || {
+            let text = serde_json::to_vec(&Some((token, session)))?;
+            self.noted.seek(SeekFrom::Start(0))?;
+            self.noted.set_len(0)?;
+            self.noted.write_all(&text)
+        };
+        write().map_err(|error: std::io::Error| Error::write(&self.path, &error))
+    }
+}
+
 /// A program that has a session open. The lock goes with the process, however that ends.
 #[derive(Debug)]
 pub struct Taking {
@@ -108,7 +182,7 @@ impl Taking {
     /// # Errors
     /// `Write`, `Read`, `Corrupt`.
     pub fn begin(taken: Taken, token: &str, session: u64) -> Result<Option<Self>> {
-        let path = taken.directory.join(format!("open {token} {session}"));
+        let path = Self::path_of(&taken, token, session);
         let write_error = |error: std::io::Error| Error::write(&path, &error);
         fs::create_dir_all(&taken.directory).map_err(write_error)?;
         let open = File::options().create(true).truncate(false).write(true).open(&path);
@@ -125,6 +199,16 @@ impl Taking {
             return Ok(None);
         }
         Ok(Some(Self { path, open, taken, token: token.to_owned(), session }))
+    }
+
+    /// True if some program of the component has the session open.
+    pub fn is_open(taken: &Taken, token: &str, session: u64) -> bool {
+        let open = File::open(Self::path_of(taken, token, session));
+        open.is_ok_and(|open| matches!(open.try_lock(), Err(TryLockError::WouldBlock)))
+    }
+
+    fn path_of(taken: &Taken, token: &str, session: u64) -> PathBuf {
+        taken.directory.join(format!("open {token} {session}"))
     }
 
     /// This program has what it wants. True if no other one has the session open: it has ended for the component.
@@ -157,6 +241,7 @@ mod tests {
         let has_ended = |reader: &str, session: u64| taken(reader).has("token", session).unwrap();
         let [first, second] = [(); 2].map(|()| begin("a", 1).unwrap());
         let other = begin("b", 1).unwrap();
+        assert!(Taking::is_open(&taken("a"), "token", 1) && !Taking::is_open(&taken("a"), "token", 2));
         assert!(!first.end().unwrap() && !has_ended("a", 1));
         // One is ahead of the others.
         let ahead = begin("a", 2).unwrap();
@@ -165,6 +250,8 @@ mod tests {
         assert!(!second.end().unwrap() && third.end().unwrap());
         assert!(has_ended("a", 1) && !has_ended("b", 1) && begin("a", 1).is_none() && begin("a", 2).is_none());
         assert!(other.end().unwrap() && begin("b", 1).is_none());
+        // A script removes what it has read, once.
+        assert!(taken("a").remove().unwrap() && !taken("a").remove().unwrap() && !taken("c").remove().unwrap());
         // One that was killed has it open no more.
         drop(begin("a", 3).unwrap());
         assert!(begin("a", 3).unwrap().end().unwrap());
@@ -172,7 +259,31 @@ mod tests {
         assert!(Taking::begin(taken("a"), "another token", 1).unwrap().unwrap().end().unwrap());
         let left: Vec<_> =
             fs::read_dir(&taken("a").directory).unwrap().flatten().map(|entry| entry.file_name()).collect();
-        assert_eq!(left, ["taken.json"]);
+        assert_eq!(
+            left.iter().filter(|name| !["taken.json", "removed.json"].contains(&&*name.to_string_lossy())).count(),
+            0
+        );
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn one_program_at_a_time_wants_a_file() {
+        let folder = std::env::temp_dir().join(format!("knarr-wanting-{}", std::process::id()));
+        let taken = Taken::of(&folder, "a", Path::new("/data/x.h5"));
+        let programs: Vec<_> = (0..4)
+            .map(|_| {
+                let taken = taken.clone();
+                std::thread::spawn(move || {
+                    for _ in 0..20 {
+                        let mut wanting = Wanting::of(&taken).unwrap();
+                        let last = wanting.last().unwrap().map_or(0, |(_, session)| session);
+                        wanting.add("token", last + 1).unwrap();
+                    }
+                })
+            })
+            .collect();
+        programs.into_iter().for_each(|program| program.join().unwrap());
+        assert_eq!(Wanting::of(&taken).unwrap().last().unwrap(), Some(("token".to_owned(), 80)));
         fs::remove_dir_all(folder).unwrap();
     }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use knarr_names::own;
+use knarr_names::{opened_by_library, own};
 
 use super::export;
 use crate::begin_end;
@@ -28,7 +28,7 @@ export!("ncmpi_open", (comm: usize, path: *const c_char, mode: c_int, info: usiz
         let open = real!(ncmpi_open(usize, *const c_char, c_int, usize, *mut c_int));
         own(|| opened::open(open, comm, path, mode, info, id))
     }
-    .unwrap_or_else(real)
+    .unwrap_or_else(|| opened_by_library(real))
 });
 
 export!("ncmpi_delete", (path: *const c_char, info: usize), real => {

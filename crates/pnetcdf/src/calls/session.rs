@@ -5,6 +5,8 @@ use std::ffi::{CStr, c_char, c_double, c_int, c_longlong};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use knarr_names::own;
+
 use crate::wanted::wanted;
 
 /// There is a session of that name.
@@ -35,7 +37,7 @@ unsafe extern "C" fn knarr_session(path: *const c_char, number: *mut c_longlong,
     }
     // SAFETY: the caller's promise.
     let named = unsafe { CStr::from_ptr(path) }.to_bytes();
-    let Some(wanted) = wanted(named) else { return NONE };
+    let Some(wanted) = own(|| wanted(named)) else { return NONE };
     let opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(&(session, closed_ms)) = opened.get(&wanted.target) else { return NONE };
     if !number.is_null() {

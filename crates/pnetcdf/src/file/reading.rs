@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 use std::sync::{Arc, PoisonError};
+use std::time::Instant;
 
 use knarr_array::comm::barrier;
 use knarr_array::error::{Error, ErrorKind};
@@ -86,7 +87,7 @@ impl Captured {
                 all.as_mut_slice()
             }
         };
-        let mut known = None;
+        let (mut known, begin) = (None, Instant::now());
         loop {
             let Seen { puts, is_filled, newer } = self.seen(number, elements, known)?;
             let beneath = if is_filled { Beneath::Fill(&variable.fill) } else { Beneath::Nothing(size) };
@@ -96,6 +97,9 @@ impl Captured {
                 Err(error) if error.kind() == ErrorKind::NotFound && newer.is_some() => known = newer,
                 Err(error) => return Err(self.missed(number, &error)),
             }
+        }
+        if let Values::Incoming(incoming) = &self.values {
+            incoming.got(bytes, begin.elapsed());
         }
         if is_direct {
             return Ok(NOERR);

@@ -8,6 +8,7 @@ use knarr_names::{Came, Found, Hold, Names, Notes, Over, here, is_own};
 use super::does::Does;
 use super::next::{Answer, errno, fail};
 use super::path::{Name, Target};
+use super::transferred;
 
 /// What a call does with which name.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +19,8 @@ pub(super) struct Use {
     pub(super) follows: bool,
     /// The other name, of calls that take two.
     pub(super) other: Option<(Name, Does)>,
+    /// The call returns a descriptor, as libraries for files of data use it.
+    pub(super) gives_descriptor: bool,
 }
 
 impl Use {
@@ -26,7 +29,11 @@ impl Use {
     }
 
     pub(super) fn at(from: c_int, path: *const c_char, does: Does) -> Self {
-        Self { name: Name { from, path }, does, follows: true, other: None }
+        Self { name: Name { from, path }, does, follows: true, other: None, gives_descriptor: false }
+    }
+
+    pub(super) fn giving_descriptor(self) -> Self {
+        Self { gives_descriptor: true, ..self }
     }
 
     /// A symbolic link stands for itself.
@@ -47,17 +54,34 @@ impl Use {
 #[inline]
 pub(super) fn asked<A: Answer>(uses: impl FnOnce() -> Use, call: impl Fn() -> A) -> A {
     match here() {
-        Some(names) if names.any() || names.notes().is_some() => pending(names, &uses(), &call),
+        Some(names) if names.any() || names.notes().is_some() || names.has_transfers() => {
+            concerned(names, &uses(), &call)
+        }
         _ => call(),
     }
 }
 
-/// Some name is pending, or may be on another node.
+/// Some name is pending, or may be on another node, or files come from other components.
 #[cold]
-fn pending<A: Answer>(names: &Names, uses: &Use, call: &dyn Fn() -> A) -> A {
+fn concerned<A: Answer>(names: &Names, uses: &Use, call: &dyn Fn() -> A) -> A {
     if is_own() {
         return call();
     }
+    if !names.has_transfers() {
+        return pending(names, uses, call);
+    }
+    transferred::before(uses);
+    let answer = pending(names, uses, call);
+    if !answer.has_failed() {
+        transferred::after(uses);
+    } else if uses.does.removes() && errno() == libc::ENOENT && transferred::is_removed(uses) {
+        return A::DONE;
+    }
+    answer
+}
+
+/// Some name is pending.
+fn pending<A: Answer>(names: &Names, uses: &Use, call: &dyn Fn() -> A) -> A {
     let held = match before(names, uses) {
         Ok(held) => held,
         Err(reason) => return fail(reason),
@@ -82,7 +106,7 @@ fn before<'n>(names: &'n Names, uses: &Use) -> Result<Option<Hold<'n>>, c_int> {
     if let Some((other, does)) = uses.other {
         // The first name leaves, so its file has to be there in any case.
         one(names, &Use { name: uses.name, other: None, ..*uses }, false)?;
-        return one(names, &Use { name: other, does, follows: false, other: None }, true);
+        return one(names, &Use { name: other, does, follows: false, other: None, ..*uses }, true);
     }
     one(names, uses, true)
 }

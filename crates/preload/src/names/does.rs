@@ -31,6 +31,8 @@ pub(super) enum Does {
     MovesTo,
     /// It lists the directory, or removes it.
     Lists,
+    /// It lists the directory, all of it at once.
+    Scans,
     /// It lists what is below the directory.
     Walks,
 }
@@ -44,7 +46,7 @@ impl Does {
             Self::Makes | Self::Empties => Call::Create,
             Self::Removes | Self::RemovesAny => Call::Remove,
             Self::MovesFrom | Self::MovesTo => Call::Rename,
-            Self::Lists | Self::Walks => Call::List,
+            Self::Lists | Self::Scans | Self::Walks => Call::List,
         }
     }
 

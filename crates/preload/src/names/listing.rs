@@ -2,12 +2,14 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
+use libc::AT_FDCWD;
+
 use super::asked::Use;
 use super::does::Does;
 use super::hooks::hooks;
 
-fn lists(path: *const c_char) -> Use {
-    Use::of(path, Does::Lists)
+fn scans(from: c_int, path: *const c_char) -> Use {
+    Use::at(from, path, Does::Scans)
 }
 
 /// `paths` ends in a null.
@@ -18,15 +20,14 @@ fn walks(paths: *const *const c_char) -> Use {
 }
 
 hooks! {
-    fn opendir(path: *const c_char) -> *mut c_void = lists(path), or nothing;
     fn scandir(path: *const c_char, found: *mut c_void, filter: *const c_void, order: *const c_void) -> c_int
-        = lists(path), or nothing;
+        = scans(AT_FDCWD, path), or nothing;
     fn scandir64(path: *const c_char, found: *mut c_void, filter: *const c_void, order: *const c_void) -> c_int
-        = lists(path), or nothing;
+        = scans(AT_FDCWD, path), or nothing;
     fn scandirat(from: c_int, path: *const c_char, found: *mut c_void, filter: *const c_void, order: *const c_void)
-        -> c_int = Use::at(from, path, Does::Lists), or nothing;
+        -> c_int = scans(from, path), or nothing;
     fn scandirat64(from: c_int, path: *const c_char, found: *mut c_void, filter: *const c_void, order: *const c_void)
-        -> c_int = Use::at(from, path, Does::Lists), or nothing;
+        -> c_int = scans(from, path), or nothing;
     fn glob(pattern: *const c_char, flags: c_int, error: *const c_void, found: *mut c_void) -> c_int
         = Use::of(pattern, Does::Walks), or nothing;
     fn glob64(pattern: *const c_char, flags: c_int, error: *const c_void, found: *mut c_void) -> c_int

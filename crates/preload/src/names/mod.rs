@@ -8,6 +8,8 @@
 //! - [`asked`]: what happens before and after a call;
 //! - [`does`]: what calls do with names;
 //! - [`path`]: which names a path leads to, through symbolic links;
+//! - [`streams`]: directories that are read entry by entry;
+//! - [`transferred`]: names of files that come from other components, or go to some;
 //! - [`next`]: the function of the same name in the libraries behind this one, which does the work;
 //! - [`hooks`]: how the functions are defined;
 //! - [`opening`], [`looking`], [`moving`], [`removing`], [`changing`], [`listing`], [`making`], [`resolving`]: the functions,
@@ -15,7 +17,7 @@
 //!
 //! All of this must work in a signal handler, in the child of `vfork`, and before this library's own constructor has run: an
 //! allocator may open files as it begins. So until then system calls are made directly, and later nothing here asks for memory
-//! or takes a lock.
+//! or takes a lock, except for names of files that are transferred.
 
 mod asked;
 mod changing;
@@ -30,6 +32,8 @@ mod opening;
 mod path;
 mod removing;
 mod resolving;
+mod streams;
+mod transferred;
 
 use std::path::PathBuf;
 

@@ -22,7 +22,7 @@ fn opens(from: c_int, path: *const c_char, flags: c_int) -> Use {
         () if has(libc::O_CREAT) => Does::OpensOrMakes,
         () => Does::Opens,
     };
-    Use::at(from, path, does).following(!has(libc::O_NOFOLLOW) && does != Does::Makes)
+    Use::at(from, path, does).following(!has(libc::O_NOFOLLOW) && does != Does::Makes).giving_descriptor()
 }
 
 /// Flags of `creat`.

@@ -57,6 +57,16 @@ const MOST_LINKS: usize = 40;
 const ROOM: usize = 1024;
 
 impl Name {
+    /// The path, from the directory in which this process works. `None` if it is none.
+    pub(super) fn bytes(&self) -> Option<Vec<u8>> {
+        let path = self.path()?.to_bytes();
+        if self.from == libc::AT_FDCWD || path.starts_with(b"/") {
+            return Some(path.to_vec());
+        }
+        let directory = std::fs::read_link(format!("/proc/self/fd/{}", self.from)).ok()?;
+        Some([directory.as_os_str().as_encoded_bytes(), b"/", path].concat())
+    }
+
     fn path(&self) -> Option<&CStr> {
         // SAFETY: a path that a program gives the C library is null or ends in a zero, and stays during the call.
         (!self.path.is_null()).then(|| unsafe { CStr::from_ptr(self.path) })
@@ -133,7 +143,7 @@ impl Name {
         match does {
             // The directory itself.
             Does::RemovesAny if !is_directory() => {}
-            Does::Lists | Does::RemovesAny => {
+            Does::Lists | Does::Scans | Does::RemovesAny => {
                 if let Some(directory) = Directory::at(from, path) {
                     names.settle_in(Some(directory));
                 }

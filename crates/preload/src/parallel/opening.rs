@@ -7,6 +7,7 @@ use std::path::Path;
 
 use knarr_array::error::Result;
 use knarr_caller::{Object, forget_failures};
+use knarr_names::opened_by_library;
 use knarr_pnetcdf::Ranks;
 
 use super::arriving::{Comes, Held, comes, read_here};
@@ -96,7 +97,7 @@ macro_rules! opens {
             let Some(real) = real else { return code::MISSING };
             match opens {
                 // SAFETY: the caller's own arguments.
-                Opens::Named => unsafe { real(path, mode, $($argument),*) },
+                Opens::Named => opened_by_library(|| unsafe { real(path, mode, $($argument),*) }),
                 // SAFETY: the caller's own arguments but for path and mode.
                 Opens::Header(header, _held) => unsafe { real(header.as_ptr(), mode & !code::WRITE, $($argument),*) },
                 Opens::Nothing => libc::ENOENT,
@@ -137,5 +138,5 @@ pub(crate) unsafe extern "C" fn open_together_in_fortran(
     // SAFETY: as in `opens!`.
     let real = unsafe { std::mem::transmute::<*mut c_void, Option<Function>>(linked(c"nc_open_par_fortran", caller)) };
     // SAFETY: the caller's own arguments.
-    real.map_or(code::MISSING, |real| unsafe { real(path, mode, comm, info, id) })
+    real.map_or(code::MISSING, |real| opened_by_library(|| unsafe { real(path, mode, comm, info, id) }))
 }

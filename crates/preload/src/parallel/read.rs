@@ -1,8 +1,9 @@
 //! `H5Dread` of a captured file: values come from the spool.
 
 use std::ffi::c_void;
+use std::time::Instant;
 
-use super::file::Captured;
+use super::file::{Captured, Values};
 use super::transfer::{Refused, Transfer, fill_of, told};
 use crate::host::CallerHdf5;
 use crate::whole::Write;
@@ -65,7 +66,7 @@ fn read(
     room: &mut [u8],
 ) -> Result<(), Refused> {
     let fill = told(fill_of(host, transfer.dataset))?;
-    let gathered = file.gathered(last)?;
+    let (gathered, begin, bytes) = (file.gathered(last)?, Instant::now(), room.len() as u64);
     let mut left = room;
     for piece in &transfer.pieces {
         let count = piece.region.count.iter().product::<u64>();
@@ -74,6 +75,9 @@ fn read(
         let (part, rest) = split.ok_or_else(|| Error::internal("a selection of more elements than it has"))?;
         gathered.read_strided(transfer.number as usize, &piece.region, &piece.stride, Beneath::Fill(&fill), part)?;
         left = rest;
+    }
+    if let Values::Incoming { incoming, .. } = &file.values {
+        incoming.got(bytes, begin.elapsed());
     }
     Ok(())
 }

@@ -300,6 +300,7 @@ pub(super) fn is_of_restart_file(config: &Config, message: &Message) -> bool {
         | Event::Missed { .. }
         | Event::Waits(_)
         | Event::Awaits { .. }
+        | Event::Renamed { .. }
         | Event::Exiting => false,
     }
 }

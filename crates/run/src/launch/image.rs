@@ -261,6 +261,9 @@ impl Image {
                     0 => {}
                     count => add(Note::Transferred(count)),
                 }
+                if HandedOver::wants_file(directory, reader) {
+                    add(Note::WantsFile);
+                }
                 HandedOver::failure(directory, reader).map(Note::Failed).into_iter().for_each(&mut add);
             }
             if HandedOver::is_noted(directory, reader, Reading::Done) {
@@ -300,7 +303,8 @@ fn number(note: &Note) -> u64 {
         Note::Begun => 0,
         Note::Failed(_) => 1,
         Note::Done => 2,
-        Note::Transferred(count) => 2 + count,
+        Note::WantsFile => 3,
+        Note::Transferred(count) => 3 + count,
     }
 }
 
@@ -543,7 +547,7 @@ mod tests {
         let a = other("a");
         image.expect(1);
         let mut all = told(&[1]);
-        let made = Made { token: "token of a".to_owned(), session: 7 };
+        let made = Made { token: "token of a".to_owned(), session: 7, is_wanted: false };
         let target = PathBuf::from("/data/y.nc");
         all.files.push(MadeFile { file: "1-7".to_owned(), target: target.clone(), made: made.clone() });
         let files = all.files.clone();
@@ -565,8 +569,9 @@ mod tests {
         }
         assert_eq!(notes(&mut image), []);
         HandedOver::note_failed(&session, "r", "cut").unwrap();
+        HandedOver::want_file(&session, "r").unwrap();
         HandedOver::note(&session, "r", Reading::Done).unwrap();
-        assert_eq!(notes(&mut image), [Note::Failed("cut".to_owned()), Note::Done]);
+        assert_eq!(notes(&mut image), [Note::WantsFile, Note::Failed("cut".to_owned()), Note::Done]);
         assert!(offers.all().is_empty() && !session.exists());
         // What is told of a session that was read is older than that.
         let again = Told { files, ..told(&[1]) };

@@ -112,6 +112,7 @@ impl Ledger {
             | Event::Flown { .. }
             | Event::Waits(_)
             | Event::Awaits { .. }
+            | Event::Renamed { .. }
             | Event::Missed { .. } => self.calls_seen = true,
             // The launcher that looks after it waits for all that processes of this node do with it.
             Event::Apart { path, .. } | Event::Opened { path, writers: Writers::Elsewhere(_), .. } => {

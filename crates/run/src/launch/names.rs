@@ -86,6 +86,13 @@ impl Names {
         Self { keeper, noting, waits, is_over, done, all }
     }
 
+    /// Files come from other components, or go to some. To be said before the program starts.
+    pub(super) fn has_transfers(&self) {
+        if let Some(keeper) = &self.keeper {
+            keeper.has_transfers();
+        }
+    }
+
     /// The launcher is about to make a file of what lies in `directory`.
     pub(super) fn begin(&self, directory: &Path) -> Began {
         let kept = self.keeper.as_ref().zip(place_of(directory));

@@ -41,6 +41,8 @@ pub(super) enum Note {
     Begun,
     /// It has called `dtf_transfer` so often.
     Transferred(u64),
+    /// It wants a file of it.
+    WantsFile,
     /// It could not read all that it asked for, and why.
     Failed(String),
     /// It has closed it.
@@ -130,6 +132,7 @@ impl Ask {
                 let noted = match note {
                     Note::Begun => HandedOver::note_begun(&directory, reader, asker),
                     Note::Transferred(count) => HandedOver::note_transferred(&directory, reader, *count),
+                    Note::WantsFile => HandedOver::want_file(&directory, reader),
                     Note::Failed(why) => HandedOver::note_failed(&directory, reader, why),
                     Note::Done => HandedOver::note(&directory, reader, Reading::Done),
                 };
@@ -201,7 +204,9 @@ fn offered(spool: &Path, reader: &str, watch: &mut Watch) -> (Vec<Session>, Vec<
             if let (true, Ok(token)) =
                 (handed.rule.transfer.to().iter().any(|name| name == reader), fs::read_to_string(spool.join(ALIVE)))
             {
-                files.push(MadeFile { file, target: handed.target, made: Made { token, session: handed.session } });
+                let is_wanted = HandedOver::wants_file(&directory, reader);
+                let made = Made { token, session: handed.session, is_wanted };
+                files.push(MadeFile { file, target: handed.target, made });
             }
             continue;
         }
@@ -281,11 +286,13 @@ mod tests {
         assert!(found.sessions[0].is_closed && found.sessions[0].gone.is_none());
         let spools = [folder.join("spool")];
         let note = |note: Note| Ask::Note { file: "1-0".to_owned(), reader: "b".to_owned(), note };
-        for note in [Note::Begun, Note::Transferred(3), Note::Failed("cut".to_owned()), Note::Done].map(note) {
+        let failed = Note::Failed("cut".to_owned());
+        for note in [Note::Begun, Note::Transferred(3), failed, Note::WantsFile, Note::Done].map(note) {
             note.answer("asker", &spools).unwrap();
         }
         assert_eq!(HandedOver::begun_by(&directory, "b"), Some("asker".to_owned()));
         assert_eq!(HandedOver::failure(&directory, "b"), Some("cut".to_owned()));
+        assert!(HandedOver::wants_file(&directory, "b") && !HandedOver::wants_file(&directory, "c"));
         assert_eq!((HandedOver::transferred(&directory, "b"), HandedOver::transferred(&directory, "c")), (3, 0));
         assert!(HandedOver::is_noted(&directory, "b", Reading::Done) && told(&folder, "b").sessions.is_empty());
         // An answer that is known comes after a moment only.
@@ -295,11 +302,13 @@ mod tests {
         assert!(begin.elapsed() >= WAIT);
         // A file was made of the session: who was to read it hears of that.
         fs::remove_dir_all(&directory).unwrap();
-        session.handed.note_file(&directory, ["b"]).unwrap();
+        session.handed.note_file(&directory, &["b".to_owned()], &[]).unwrap();
         let found = told(&folder, "b");
-        let made = Made { token: "token".to_owned(), session: 1 };
+        let made = Made { token: "token".to_owned(), session: 1, is_wanted: false };
         assert_eq!((found.sessions.len(), found.files.len(), &found.files[0].made), (0, 1, &made));
         assert!(told(&folder, "c").files.is_empty() && !found.has_ended);
+        session.handed.note_file(&directory, &["b".to_owned()], &["b".to_owned()]).unwrap();
+        assert!(told(&folder, "b").files[0].made.is_wanted);
         note(Note::Done).answer("asker", &spools).unwrap();
         fs::write(folder.join("spool").join(knarr_capture::ENDED), b"").unwrap();
         assert!(told(&folder, "b").files.is_empty() && told(&folder, "b").has_ended);

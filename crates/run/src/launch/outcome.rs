@@ -34,7 +34,7 @@ pub enum Outcome {
     Displaced(Error),
     /// It was transferred between components.
     Transferred {
-        /// Bytes of all sessions; 0 on the side that reads.
+        /// Bytes of all sessions; on the side that reads, what was read of them.
         bytes: u64,
         /// Which way, and how often.
         words: String,

@@ -161,6 +161,9 @@ pub(super) fn prepare(options: Options, notices: Arc<dyn Notices>, first: Option
     let stage = Stage::new(&snapshot)?;
     let noting = job.is_some().then(|| noting(scratch.path(), &snapshot, &*notices)).flatten();
     let names = Names::of_run(spool.as_ref(), &stage.directory, noting, &*notices);
+    if !components.is_empty() {
+        names.has_transfers();
+    }
     if let Some(first) = &first {
         first.open(&stage.directory, &preload)?;
     }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use knarr_array::error::{Error, ErrorKind};
 use knarr_array::quality::Observed;
-use knarr_capture::config::{Route, WhenLate};
-use knarr_capture::meeting::{Component, Presence};
+use knarr_capture::config::{FileRule, Route, WhenLate};
+use knarr_capture::meeting::{Component, Presence, begin_session};
 use knarr_capture::{Event, HandedOver, Reading, SpoolPlace};
 use knarr_handover::Crossed;
 use knarr_link::SILENCE;
@@ -55,11 +55,16 @@ impl Session {
         self.readers().filter(|reader| !self.is_noted(reader, Reading::Done)).map(ToOwned::to_owned).collect()
     }
 
+    /// The readers that want a file of it.
+    fn wanted_by(&self) -> Vec<String> {
+        self.readers().filter(|reader| HandedOver::wants_file(&self.directory, reader)).map(ToOwned::to_owned).collect()
+    }
+
     /// True if a file is made of it when no reader may take it any more.
     fn becomes_file(&self, is_taken: bool) -> bool {
         let rule = &self.handed.rule.transfer;
         let is_whole = is_taken && self.failed().is_empty();
-        rule.keep() || !is_whole && rule.when_late() != WhenLate::Discard
+        rule.keep() || !is_whole && rule.when_late() != WhenLate::Discard || !self.wanted_by().is_empty()
     }
 
     /// The readers that have closed it and could not read all of it, and why.
@@ -98,11 +103,14 @@ struct Late {
     why: Why,
 }
 
-/// A file that was made of a session, which a reader did not take.
+/// A file that was made of a session, which readers did not take or want as a file.
 struct MadeOf {
     handed: HandedOver,
     directory: PathBuf,
+    /// All of these readers.
     readers: Vec<String>,
+    /// Those that want a file.
+    wanted_by: Vec<String>,
 }
 
 /// What came of a file.
@@ -115,6 +123,8 @@ struct Row {
     /// Sessions that no reader was to have.
     skipped: u64,
     bytes: u64,
+    /// On the side that reads.
+    spent: Option<Spent>,
     /// `to letkf` or `from scale`.
     way: String,
     /// What was not as it should be, and no values are lost of.
@@ -123,6 +133,15 @@ struct Row {
     missed: Vec<String>,
     /// What nobody will have.
     discarded: Vec<String>,
+}
+
+/// What reading sessions took.
+#[derive(Default)]
+struct Spent {
+    /// Waiting for them.
+    waited: Duration,
+    /// The gets.
+    got: Duration,
 }
 
 /// Where in a row something is said.
@@ -156,6 +175,8 @@ pub(super) struct Transfers<'a> {
     making: BTreeMap<PathBuf, MadeOf>,
     /// Those of which files were made, and that these readers have not opened yet.
     made: BTreeMap<PathBuf, MadeOf>,
+    /// Files that got names under which others read them, so far.
+    renamed: u64,
     rows: BTreeMap<PathBuf, Row>,
     /// What came of variables with a bound.
     flown: Flights,
@@ -181,6 +202,7 @@ impl<'a> Transfers<'a> {
             expected: BTreeMap::new(),
             making: BTreeMap::new(),
             made: BTreeMap::new(),
+            renamed: 0,
             rows: BTreeMap::new(),
             flown: Flights::default(),
         }
@@ -249,11 +271,15 @@ impl<'a> Transfers<'a> {
     /// What a process of the program tells of files from other components.
     pub(super) fn hear(&mut self, event: &Event) {
         match event {
-            Event::Received { path, from, session, closed_ms } => {
+            Event::Received { path, from, session, closed_ms, took } => {
                 let row = self.rows.entry(path.clone()).or_default();
                 row.sessions += 1;
                 row.last = (*session, *closed_ms);
                 row.way = format!("from {from}");
+                row.bytes += took.bytes;
+                let Spent { waited, got } = row.spent.get_or_insert_default();
+                *waited += Duration::from_micros(took.waited_us);
+                *got += Duration::from_micros(took.got_us);
             }
             Event::Flown { path, variable, bound, raw, sent, errors, changed } => {
                 let [max_abs, max_rel] = errors.map(f64::from_bits);
@@ -401,21 +427,54 @@ impl<'a> Transfers<'a> {
             self.free(session, without.is_empty());
             return None;
         }
-        if !without.is_empty() && rule.transfer.when_late() != WhenLate::Discard {
-            let (directory, readers) =
-                (session.directory.clone(), without.into_iter().map(|(reader, _)| reader).collect());
-            let made = MadeOf { handed: session.handed.clone(), directory: directory.clone(), readers };
-            self.making.insert(directory, made);
+        let wanted_by = session.wanted_by();
+        for reader in &wanted_by {
+            self.say(target, &format!("session {number}: component '{reader}' has it as a file"), NOTES);
         }
-        Some(session.directory.clone())
+        let mut readers = wanted_by.clone();
+        if rule.transfer.when_late() != WhenLate::Discard {
+            readers.extend(without.into_iter().map(|(reader, _)| reader).filter(|reader| !wanted_by.contains(reader)));
+        }
+        let (handed, directory) = (session.handed.clone(), session.directory.clone());
+        if !readers.is_empty() {
+            self.making.insert(directory.clone(), MadeOf { handed, directory: directory.clone(), readers, wanted_by });
+        }
+        Some(directory)
     }
 
     /// A file was made of what lies in a directory.
     pub(super) fn made(&mut self, path: &Path, directory: &Path) {
-        let Some(made) = self.making.remove(directory) else { return };
+        if let Some(made) = self.making.remove(directory) {
+            self.show_made(path, made);
+        }
+    }
+
+    /// The program of this component has given a file a name under which other components read it.
+    pub(super) fn renamed(&mut self, path: &Path, rule: &FileRule) {
+        let shown = self.own.ok_or_else(|| Error::internal("a component without a spool")).and_then(|own| {
+            let session = begin_session(&rule.transfer, path)?;
+            let handed = HandedOver { session, ..HandedOver::new(path.to_owned(), rule.clone(), 0) };
+            let directory = own.directory.join(format!("{}-renamed-{}", std::process::id(), self.renamed));
+            self.renamed += 1;
+            let readers = rule.transfer.to().to_vec();
+            Ok(MadeOf { handed, directory, wanted_by: readers.clone(), readers })
+        });
+        match shown {
+            Ok(made) => {
+                let row = self.rows.entry(path.to_owned()).or_default();
+                row.way = format!("to {}", made.readers.join(", "));
+                row.sessions += 1;
+                row.last = (made.handed.session, None);
+                self.show_made(path, made);
+            }
+            Err(error) => self.notices.warn(&format!("{}: others do not hear of its name: {error}", path.display())),
+        }
+    }
+
+    /// Readers are to open the file at `path` from now on.
+    fn show_made(&mut self, path: &Path, made: MadeOf) {
         if let Some(before) = self.made.remove(path) {
-            let unread: Vec<&String> = before.readers.iter().filter(|reader| !before.is_taken(reader)).collect();
-            for reader in unread {
+            for reader in before.readers.iter().filter(|reader| !before.is_taken(reader)) {
                 let said = format!(
                     "session {}: component '{reader}' has not opened the file that was made of it, and session {} has replaced it",
                     before.handed.session, made.handed.session
@@ -424,8 +483,8 @@ impl<'a> Transfers<'a> {
             }
             HandedOver::discard(&before.directory);
         }
-        if let Err(error) = made.handed.note_file(&made.directory, made.readers.iter().map(String::as_str)) {
-            self.notices.warn(&format!("{}: readers that come late do not hear of the file: {error}", path.display()));
+        if let Err(error) = made.handed.note_file(&made.directory, &made.readers, &made.wanted_by) {
+            self.notices.warn(&format!("{}: readers do not hear of the file: {error}", path.display()));
         }
         self.made.insert(path.to_owned(), made);
     }
@@ -490,14 +549,15 @@ fn shown_time(ms: u64) -> String {
 
 impl MadeOf {
     fn is_taken(&self, reader: &str) -> bool {
-        HandedOver::is_noted(&self.directory, reader, Reading::Done)
+        let has_it = self.wanted_by.iter().any(|other| other == reader);
+        has_it || HandedOver::is_noted(&self.directory, reader, Reading::Done)
     }
 }
 
 impl Row {
     /// Says it of the file, beside what else became of it.
     fn tell(self, path: PathBuf, files: &mut Files) {
-        let Self { sessions, last: (last, closed_ms), skipped, bytes, way, notes, missed, discarded } = self;
+        let Self { sessions, last: (last, closed_ms), skipped, bytes, spent, way, notes, missed, discarded } = self;
         let times = if sessions == 1 { "once".to_owned() } else { format!("{sessions} times") };
         let skipped = if skipped == 0 { String::new() } else { format!(" ({skipped} more were skipped)") };
         let closed = closed_ms.map_or_else(String::new, |closed_ms| format!(", closed {}", shown_time(closed_ms)));
@@ -509,7 +569,10 @@ impl Row {
         if !missed.is_empty() {
             files.add_beside(path, Outcome::Missed(error(&missed)), &notes.join("; "));
         } else if sessions > 0 || discarded.is_empty() {
-            let words = format!("transferred {way}, {times}{skipped}{last}");
+            let spent = spent.map_or_else(String::new, |Spent { waited, got }| {
+                format!("; waited {:.2} s for it, and read it in {:.2} s", waited.as_secs_f64(), got.as_secs_f64())
+            });
+            let words = format!("transferred {way}, {times}{skipped}{last}{spent}");
             files.add_beside(path, Outcome::Transferred { bytes, words }, &notes.join("; "));
         }
     }

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, Result};
-use knarr_capture::{Event, HandedOver, Message, Prescription, Writers};
+use knarr_capture::{Event, HandedOver, Message, Part, Prescription, Writers};
 use knarr_choose::plan::Plan;
 use knarr_flow::pipeline::for_later;
 use knarr_link::Peer;
@@ -311,6 +311,11 @@ impl<'a> Work<'a> {
             }
             // What was packed is no more.
             Event::Opened { path, created: true, .. } => self.packed.forget_at(path),
+            Event::Renamed { path } => {
+                if let Some(rule) = self.begun.snapshot.rule_to(path, Some(Part::Writes)) {
+                    self.transfers.renamed(path, rule);
+                }
+            }
             Event::Waits(waits) => self.waiting.hear(message.process, *waits),
             event => self.transfers.hear(event),
         }
