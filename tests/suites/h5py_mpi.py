@@ -19,7 +19,7 @@ from pathlib import Path
 
 from expected import expected, reason
 from killing import KNARR
-from others import MPIRUN, RULE, finished
+from others import MPIRUN, finished, rule
 
 HERE = Path(__file__).resolve().parent
 PYTEST = "exec /usr/bin/python3 -m pytest -q -p no:cacheprovider --with-mpi"
@@ -37,7 +37,7 @@ def outcomes(way: str, output: str | None) -> dict[str, str]:
         folder = Path(name)
         launcher = []
         if output:
-            (folder / "knarr.toml").write_text(RULE.format(output=output))
+            (folder / "knarr.toml").write_text(rule(output, None))
             launcher = [KNARR, "run", "-q", "-c", folder / "knarr.toml", "--"]
         script = f"{PYTEST} {REPORT.format(folder=folder)} {arguments}"
         command = [*launcher, *MPIRUN["openmpi"], "-n", ranks, "sh", "-c", script]

@@ -28,7 +28,7 @@ from killing import ENVIRONMENT, KNARR, children, spools
 TIME_LIMIT_S = 240
 MAGIC = (b"CDF", b"\x89HDF")
 MPIRUN = {"openmpi": ["mpirun.openmpi", "--oversubscribe"], "mpich": ["mpirun.mpich"]}
-RULE = '[[file]]\npattern = "*"\noutput = "{output}"\nwait = "close"\n'
+RULE = '[[file]]\npattern = "*"\noutput = "{output}"\n'
 SAME = r" (equal|not compared) |^variable +result|^\d+ (of \d+ )?(variable|difference)"
 """Lines of `knarr verify` that tell of no difference."""
 OUT = "{out}"
@@ -64,14 +64,19 @@ def has_failed(code: int, text: str) -> bool:
     return code != 0 or "FAILURES" in text or "fail with" in text or "failed" in text or "FAILED" in text
 
 
-def run(case: Case, folder: Path, mpi: str, output: str | None) -> Answer:
+def rule(output: str, wait: str | None) -> str:
+    """The configuration of a run: every file is handed over and becomes an `output`."""
+    return RULE.format(output=output) + (f'wait = "{wait}"\n' if wait else "")
+
+
+def run(case: Case, folder: Path, mpi: str, output: str | None, wait: str | None = None) -> Answer:
     """Runs a case in `folder`; under Knarr if there is an `output`."""
     (folder / "out").mkdir(parents=True)
     for file in case.files:
         shutil.copy(file, folder / "out")
     launcher = []
     if output:
-        (folder / "knarr.toml").write_text(RULE.format(output=output))
+        (folder / "knarr.toml").write_text(rule(output, wait))
         launcher = [KNARR, "run", "-q", "-c", folder / "knarr.toml", "--json", folder / "result.json", "--"]
     answer = Answer(False, "")
     for command in case.commands:
@@ -168,6 +173,7 @@ def options(text: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mpi", choices=MPIRUN, default="openmpi")
     parser.add_argument("--output", choices=("netcdf4", "classic", "zarr"), action="append")
+    parser.add_argument("--wait", choices=("close",), help="key of the rule; default: that of knarr run")
     parser.add_argument("--only", nargs="*", help="names of cases")
     return parser
 
@@ -187,7 +193,7 @@ def table(suite: str, chosen: argparse.Namespace, cases: Sequence[Case], outputs
                 if plain.has_failed:
                     count["fail plain"] += 1
                     continue
-                answer = run(case, top / output, chosen.mpi, output)
+                answer = run(case, top / output, chosen.mpi, output, chosen.wait)
                 compared, wrong = compare(top / "plain" / "out", top / output / "out", output, case.apart)
                 if answer.has_failed:
                     wrong = answer.text.splitlines()[:12]
