@@ -63,7 +63,15 @@ static MISSED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// The program's file of this name, if this component has that part in its transfer.
 fn transferred(named: &[u8], part: Part) -> Option<Wanted> {
-    wanted_to(named, Some(part)).filter(|wanted| wanted.part == Some(part))
+    wanted_to(named, Some(part)).filter(|wanted| wanted.part == Some(part) && !is_own(&wanted.target))
+}
+
+/// True for what Knarr keeps in spools and beside configurations: a rule may match the names there.
+fn is_own(path: &Path) -> bool {
+    path.components().any(|part| {
+        let name = part.as_os_str().as_bytes();
+        name.starts_with(b"knarr-spool-") || name == b".knarr"
+    })
 }
 
 /// The program is about to ask the C library for a name. If the file comes from another component, it is there afterwards,

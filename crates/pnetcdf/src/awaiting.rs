@@ -55,7 +55,7 @@ pub(crate) fn note_asked(target: &Path, token: &str, session: u64) {
 
 fn has_asked(target: &Path, made: &Made) -> bool {
     let asked = ASKED.lock().unwrap_or_else(PoisonError::into_inner);
-    asked.get(target).is_some_and(|(token, session)| *token == made.token && *session == made.session)
+    asked.get(target).is_some_and(|(token, session)| *token == made.token && *session >= made.session)
 }
 
 fn has_closed(target: &Path, token: &str, session: u64) -> bool {
