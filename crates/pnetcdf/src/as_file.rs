@@ -74,6 +74,12 @@ fn is_own(path: &Path) -> bool {
     })
 }
 
+/// This component, as it reads the file.
+fn reader(wanted: &Wanted) -> Reader<'_> {
+    let name = wanted.run.rules().component.as_deref().unwrap_or_default();
+    Reader::of(wanted, name, Component::launchers(wanted.rule.transfer.rendezvous(), name) > 1)
+}
+
 /// The program is about to ask the C library for a name. If the file comes from another component, it is there afterwards,
 /// unless nothing came. False if it does not.
 pub fn as_file(named: &[u8], what: Await) -> bool {
@@ -95,13 +101,9 @@ pub fn closed_in(directory: &[u8], is_deep: bool) -> BTreeSet<PathBuf> {
         let offers = Offers::of(&spool.directory, &rule.transfer, &directory);
         below(offers.directory(), &directory, if is_deep { DEEPEST } else { 1 }, &mut found);
     }
-    let name = run.rules().component.as_deref().unwrap_or_default();
     found.retain(|target| {
         let wanted = transferred(target.as_os_str().as_bytes(), Part::Reads);
-        wanted.is_some_and(|wanted| {
-            let is_spread = Component::launchers(wanted.rule.transfer.rendezvous(), name) > 1;
-            !target.exists() && Reader::of(&wanted, name, is_spread).has_closed().unwrap_or(false)
-        })
+        wanted.is_some_and(|wanted| !target.exists() && reader(&wanted).has_closed().unwrap_or(false))
     });
     found
 }
@@ -125,9 +127,7 @@ fn below(offers: &Path, directory: &Path, depth: u32, found: &mut BTreeSet<PathB
 /// # Errors
 /// What cannot be looked at; with [`Await::Open`] also `NotFound` if nothing comes.
 pub(crate) fn await_file(wanted: &Wanted, what: Await) -> Result<()> {
-    let name = wanted.run.rules().component.as_deref().unwrap_or_default();
-    let rule = &wanted.rule.transfer;
-    let reader = Reader::of(wanted, name, Component::launchers(rule.rendezvous(), name) > 1);
+    let (rule, reader) = (&wanted.rule.transfer, reader(wanted));
     if what == Await::Next && reader.file()?.is_none() && reader.taken.remove()? {
         return Ok(());
     }
@@ -262,9 +262,7 @@ impl Reader<'_> {
 /// not want it.
 pub fn removed(named: &[u8]) -> bool {
     let Some(wanted) = transferred(named, Part::Reads) else { return false };
-    let name = wanted.run.rules().component.as_deref().unwrap_or_default();
-    let is_spread = Component::launchers(wanted.rule.transfer.rendezvous(), name) > 1;
-    Reader::of(&wanted, name, is_spread).remove().unwrap_or(false)
+    reader(&wanted).remove().unwrap_or(false)
 }
 
 /// The program is about to take a name from a file that other components were to read: a file is made of what nobody has begun

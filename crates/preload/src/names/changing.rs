@@ -4,9 +4,9 @@ use std::ffi::{c_char, c_int, c_void};
 
 use libc::{AT_FDCWD, gid_t, mode_t, off_t, off64_t, size_t, uid_t};
 
-use super::asked::Use;
 use super::does::Does;
 use super::hooks::{hooks, system};
+use super::uses::Use;
 
 fn changes(from: c_int, path: *const c_char, flags: c_int) -> Use {
     Use::at(from, path, Does::Changes).following(flags & libc::AT_SYMLINK_NOFOLLOW == 0)

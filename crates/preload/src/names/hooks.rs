@@ -1,7 +1,7 @@
 //! How the functions are defined.
 
 /// Defines functions under the names of the C library. Each says what it does with which name, by an expression of its
-/// arguments that is a [`Use`](super::asked::Use), and calls the function behind it. `or` is the system call that does the same,
+/// arguments that is a [`Use`](super::uses::Use), and calls the function behind it. `or` is the system call that does the same,
 /// for times when that cannot be called; `or nothing` if there is none.
 macro_rules! hooks {
     ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty = $use:expr, or nothing;)*) => {

@@ -4,9 +4,9 @@ use std::ffi::{c_char, c_int, c_void};
 
 use libc::AT_FDCWD;
 
-use super::asked::Use;
 use super::does::Does;
 use super::hooks::hooks;
+use super::uses::Use;
 
 fn scans(from: c_int, path: *const c_char) -> Use {
     Use::at(from, path, Does::Scans)

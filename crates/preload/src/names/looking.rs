@@ -4,9 +4,9 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use libc::AT_FDCWD;
 
-use super::asked::Use;
 use super::does::Does;
 use super::hooks::{hooks, system};
+use super::uses::Use;
 
 fn looks(from: c_int, path: *const c_char, flags: c_int) -> Use {
     Use::at(from, path, Does::Looks).following(flags & libc::AT_SYMLINK_NOFOLLOW == 0)

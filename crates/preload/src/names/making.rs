@@ -4,9 +4,9 @@ use std::ffi::{c_char, c_int, c_void};
 
 use libc::{AT_FDCWD, dev_t, mode_t};
 
-use super::asked::Use;
 use super::does::Does;
 use super::hooks::{hooks, system};
+use super::uses::Use;
 
 fn makes(from: c_int, path: *const c_char) -> Use {
     Use::at(from, path, Does::Makes).of_link()

@@ -6,7 +6,7 @@
 //! number; for another name than those that are, the look at three more. Calls that move data have no names, and go by.
 //!
 //! - [`asked`]: what happens before and after a call;
-//! - [`does`]: what calls do with names;
+//! - [`does`] and [`uses`]: what calls do with names, and with which;
 //! - [`path`]: which names a path leads to, through symbolic links;
 //! - [`streams`]: directories that are read entry by entry;
 //! - [`transferred`]: names of files that come from other components, or go to some;
@@ -34,6 +34,7 @@ mod removing;
 mod resolving;
 mod streams;
 mod transferred;
+mod uses;
 
 use std::path::PathBuf;
 

@@ -4,9 +4,9 @@ use std::ffi::{c_char, c_int, c_uint};
 
 use libc::AT_FDCWD;
 
-use super::asked::Use;
 use super::does::Does;
 use super::hooks::{hooks, system};
+use super::uses::Use;
 
 fn moves(from: c_int, old: *const c_char, to: c_int, new: *const c_char, flags: c_uint) -> Use {
     let does = match flags {

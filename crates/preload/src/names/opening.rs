@@ -4,9 +4,9 @@ use std::ffi::{c_char, c_int, c_void};
 
 use libc::{AT_FDCWD, mode_t};
 
-use super::asked::Use;
 use super::does::Does;
 use super::hooks::{hooks, system};
+use super::uses::Use;
 
 /// What opening with these flags does.
 fn opens(from: c_int, path: *const c_char, flags: c_int) -> Use {

@@ -4,9 +4,9 @@ use std::ffi::{c_char, c_int};
 
 use libc::AT_FDCWD;
 
-use super::asked::Use;
 use super::does::Does;
 use super::hooks::{hooks, system};
+use super::uses::Use;
 
 fn removes(from: c_int, path: *const c_char, flags: c_int) -> Use {
     let does = if flags & libc::AT_REMOVEDIR != 0 { Does::Lists } else { Does::Removes };

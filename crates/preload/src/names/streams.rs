@@ -10,10 +10,11 @@ use std::sync::{Mutex, PoisonError};
 
 use libc::dirent64;
 
-use super::asked::{Use, asked};
+use super::asked::asked;
 use super::does::Does;
 use super::next::{Next, fail};
 use super::transferred::{has_any, listed};
+use super::uses::Use;
 
 /// A directory that is read, with names besides those on the disk.
 struct Stream {

@@ -12,8 +12,8 @@ use std::sync::OnceLock;
 use knarr_names::{Names, here, is_opened_by_library, is_own};
 use knarr_pnetcdf::{Await, as_file, closed_in, leaves, removed, renamed_to};
 
-use super::asked::Use;
 use super::does::Does;
+use super::uses::Use;
 use crate::guard::guard;
 
 /// True in a process of Python.

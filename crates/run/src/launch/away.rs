@@ -16,8 +16,8 @@ use knarr_link::{Link, link_to, number_of};
 use super::image::{Header, Image};
 use super::news::spawn;
 use super::offering::{Ask, Near, Told};
-use super::partners::{Key, Other, Partners, keys};
-use super::telling::patience;
+use super::partners::{Other, Partners, keys};
+use super::telling::{Key, patience};
 use crate::notices::Notices;
 
 /// Between two looks which launchers the component has, if nothing is known to have changed.

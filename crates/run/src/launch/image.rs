@@ -16,8 +16,8 @@ use knarr_capture::{Datasets, HandedOver, NodePart, Reading, SpoolPlace};
 use knarr_link::Link;
 
 use super::offering::{Ask, MadeFile, Note, Session, Told};
-use super::partners::{Key, Other};
-use super::telling::Telling;
+use super::partners::Other;
+use super::telling::{Key, Telling};
 
 /// Bytes of a header, at most: as many as writers publish.
 const LONGEST_HEADER: u64 = 1 << 28;

@@ -10,7 +10,8 @@ use knarr_capture::{Part, Snapshot, SpoolPlace};
 use knarr_link::{Reach, network};
 
 use super::nodes::Nodes;
-use super::partners::{Key, Other, Partners, keys};
+use super::partners::{Other, Partners, keys};
+use super::telling::Key;
 
 /// From where ranks of the job may ask that are on other nodes: those of the node from which the job was started reach them all.
 ///

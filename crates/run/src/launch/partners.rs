@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use knarr_capture::meeting::{Address, Component, Launcher, Listed, Met, Presence
 use knarr_capture::{ALIVE, ENDED, Part, Snapshot, SpoolPlace};
 
 use super::news::spawn;
-use super::telling::{Telling, patience};
+use super::telling::{Key, Telling, patience};
 use crate::notices::Notices;
 
 /// Between two looks when something has changed lately: what comes next comes soon.
@@ -27,9 +27,6 @@ const SELDOM: Duration = Duration::from_secs(2);
 
 /// How long a look may take when the run is over.
 const ENDING: Duration = Duration::from_secs(1);
-
-/// A component, and the directory in which it is met.
-pub(super) type Key = (PathBuf, String);
 
 /// A launcher of another component.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! What programs are told of another component. They wait by it, so it must be true: what can no longer be said is taken back,
 //! for which a file system always has room, and programs that find nothing wait no longer.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use knarr_array::error::Result;
@@ -8,7 +9,8 @@ use knarr_capture::config::Route;
 use knarr_capture::meeting::{Met, Presence};
 use knarr_capture::{Snapshot, SpoolPlace};
 
-use super::partners::Key;
+/// A component, and the directory in which it is met.
+pub(super) type Key = (PathBuf, String);
 
 /// What programs are told of a component.
 pub(super) struct Telling {

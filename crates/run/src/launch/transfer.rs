@@ -17,8 +17,9 @@ use super::flight::{Flights, Flown};
 use super::listening::Listening;
 use super::nodes::{Fate, Nodes};
 use super::outcome::{Files, Outcome};
-use super::partners::{Key, Partner, Partners};
+use super::partners::{Partner, Partners};
 use super::prepare::Begun;
+use super::telling::Key;
 use crate::notices::Notices;
 
 /// Between two looks whether a launcher of this component was killed.
