@@ -47,7 +47,11 @@ impl Scratch {
 fn hold(path: &Path) -> io::Result<File> {
     let name = path.join(USED);
     for _ in 0..ATTEMPTS {
-        fs::create_dir_all(path)?;
+        match fs::create_dir_all(path) {
+            // The last one has removed it between two looks.
+            Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => continue,
+            made => made?,
+        }
         let used = match File::options().create(true).truncate(false).read(true).write(true).open(&name) {
             // The last one has removed it at this moment.
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
