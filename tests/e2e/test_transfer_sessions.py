@@ -95,8 +95,9 @@ def test_what_a_reader_does_not_take_is_kept_or_told(components, sessions, polic
 def test_a_session_may_wait_for_its_reader_without_an_end(components, sessions):
     components.config = HDF5.replace('"60s"', SOON) + 'when_late = "wait"\n'
     model = components.start("model", sessions, "write", "a%d.h5", 2, 0)
-    # Another component of that name ends without it.
-    components.finish(components.start("analysis", "sleep", "1"))
+    # Another component of that name ends without it, once the writer may have seen it.
+    until_the_writer_runs = "until [ -e ../.knarr-transfer/model/component.json ]; do sleep 0.1; done; sleep 2"
+    components.finish(components.start("analysis", "sh", "-c", until_the_writer_runs))
     analysis = components.finish(components.start("analysis", sessions, "read", "a%d.h5", 2, 0))
     assert list(got(analysis.out).values()) == [[0, 1]]
     ran = components.finish(model)

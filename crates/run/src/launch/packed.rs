@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::fs::Metadata;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -24,13 +25,17 @@ impl PackedFiles {
         Self { spool: spool.map(Path::to_owned), files: Mutex::default() }
     }
 
-    /// Notes how the datasets were stored that have filters now in the file at `path`. Without a spool nobody asks for it.
+    /// Notes how the datasets were stored that have filters now in the file at `path`. Without a spool nobody asks for it, and
+    /// neither if another program has removed the file already.
     ///
     /// # Errors
     /// `Read`, `Write`.
     pub(super) fn note(&self, path: &Path, as_made: &AsMade) -> Result<()> {
         let Some(spool) = self.spool.as_ref().filter(|_| !as_made.is_empty()) else { return Ok(()) };
-        let file = std::fs::metadata(path).map_err(|error| Error::read(path, &error))?;
+        let file = match std::fs::metadata(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            found => found.map_err(|error| Error::read(path, &error))?,
+        };
         mark_packed(spool, &file)?;
         self.files().insert(Identity::of(&file), as_made.clone());
         Ok(())
@@ -58,5 +63,26 @@ impl PackedFiles {
 
     fn files(&self) -> MutexGuard<'_, HashMap<Identity, AsMade>> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use knarr_formats::hdf5::StoredAs;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_gone_already_needs_no_mark() {
+        let spool = std::env::temp_dir().join(format!("knarr-packed-files-{}", std::process::id()));
+        std::fs::create_dir_all(&spool).unwrap();
+        let files = PackedFiles::new(Some(&spool));
+        let as_made = AsMade::from([("t".to_owned(), StoredAs::default())]);
+        files.note(&spool.join("removed.h5"), &as_made).unwrap();
+        let kept = spool.join("kept.h5");
+        std::fs::write(&kept, b"").unwrap();
+        // There is no directory for marks.
+        assert!(files.note(&kept, &as_made).is_err());
+        std::fs::remove_dir_all(spool).unwrap();
     }
 }
