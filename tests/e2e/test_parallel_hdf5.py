@@ -187,6 +187,57 @@ def test_hdf5_that_is_read_or_written_again(run, hdf5, tmp_path, what):
     assert not spools()
 
 
+LINKED = """
+#include <hdf5.h>
+#include <mpi.h>
+
+/* Ranks follow external links of the file that they write, which name files beside it. */
+int main(int argc, char **argv) {
+    int rank, values[2] = {0, 0};
+    hsize_t size = 2;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    H5Pset_fapl_mpio(access, MPI_COMM_WORLD, MPI_INFO_NULL);
+    hid_t file = H5Fcreate("out/hist.h5", H5F_ACC_TRUNC, H5P_DEFAULT, access);
+    hid_t space = H5Screate_simple(1, &size, NULL);
+    hid_t data = H5Dcreate2(file, "T", H5T_NATIVE_INT, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_external("grid.h5", "/x", file, "grid", H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_external("sub/mask.h5", "/x", file, "mask", H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_external("none.h5", "/x", file, "none", H5P_DEFAULT, H5P_DEFAULT);
+    const char *names[] = {"grid", "mask"};
+    for (int i = 0; i < 2; i++) {
+        hid_t linked = H5Dopen2(file, names[i], H5P_DEFAULT);
+        if (linked < 0 || H5Dread(linked, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, &values[i]) < 0) return 9;
+        H5Dclose(linked);
+    }
+    H5E_BEGIN_TRY {
+        if (H5Dopen2(file, "none", H5P_DEFAULT) >= 0) return 8;
+    } H5E_END_TRY;
+    if (H5Dwrite(data, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0) return 7;
+    H5Dclose(data);
+    H5Sclose(space);
+    H5Pclose(access);
+    if (H5Fclose(file) < 0) return 6;
+    MPI_Finalize();
+    return 0;
+}
+"""
+
+
+def test_external_links_lead_beside_the_file(run, knarr, tmp_path):
+    (tmp_path / "linked.c").write_text(LINKED)
+    program = built(tmp_path, "hdf5", tmp_path / "linked.c")
+    (run.folder / "out/sub").mkdir(parents=True)
+    for name, value in (("grid.h5", 5), ("sub/mask.h5", 6)):
+        with h5py.File(run.folder / "out" / name, "w") as file:
+            file["x"] = np.int32([value])
+    ran = run(*MPIRUN, str(RANKS), program, config='[[file]]\npattern = "hist.*"\n')
+    assert ran.file("hist.h5")["outcome"] == "packed" and "handed over" in ran.err
+    with h5py.File(run.folder / "out/hist.h5") as file:
+        assert file["T"][...].tolist() == [5, 6] and file["grid"][0] == 5 and file["mask"][0] == 6
+
+
 @pytest.mark.parametrize("what", ["", "read"])
 def test_netcdf_of_four_ranks(run, knarr, netcdf, tmp_path, what):
     ran = written(run, netcdf, "hist.nc", what)

@@ -5,6 +5,7 @@ use std::ffi::c_int;
 use knarr_capture::HandedOver;
 use knarr_names::{Came, Found, Hold, Names, Notes, Over, here, is_own};
 
+use super::beside;
 use super::does::Does;
 use super::next::{Answer, errno, fail};
 use super::path::Target;
@@ -15,19 +16,26 @@ use super::uses::Use;
 #[inline]
 pub(super) fn asked<A: Answer>(uses: impl FnOnce() -> Use, call: impl Fn() -> A) -> A {
     match here() {
-        Some(names) if names.any() || names.notes().is_some() || names.has_transfers() => {
+        Some(names) if names.any() || names.notes().is_some() || names.has_transfers() || beside::has_any() => {
             concerned(names, &uses(), &call)
         }
         _ => call(),
     }
 }
 
-/// Some name is pending, or may be on another node, or files come from other components.
+/// Some name is pending, or may be on another node, or files come from other components, or are captured.
 #[cold]
 fn concerned<A: Answer>(names: &Names, uses: &Use, call: &dyn Fn() -> A) -> A {
     if is_own() {
         return call();
     }
+    let answer = named(names, uses, call);
+    let is_absent = answer.has_failed() && errno() == libc::ENOENT;
+    if is_absent && beside::is_linked(uses) { named(names, uses, call) } else { answer }
+}
+
+/// What the name leads to may be pending, or is transferred.
+fn named<A: Answer>(names: &Names, uses: &Use, call: &dyn Fn() -> A) -> A {
     if !names.has_transfers() {
         return pending(names, uses, call);
     }

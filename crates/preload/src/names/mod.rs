@@ -8,6 +8,7 @@
 //! - [`asked`]: what happens before and after a call;
 //! - [`does`] and [`uses`]: what calls do with names, and with which;
 //! - [`path`]: which names a path leads to, through symbolic links;
+//! - [`beside`]: what HDF5 looks for beside the header of a captured file;
 //! - [`streams`]: directories that are read entry by entry;
 //! - [`transferred`]: names of files that come from other components, or go to some;
 //! - [`next`]: the function of the same name in the libraries behind this one, which does the work;
@@ -20,6 +21,7 @@
 //! or takes a lock, except for names of files that are transferred.
 
 mod asked;
+mod beside;
 mod changing;
 mod does;
 mod hooks;
@@ -37,6 +39,8 @@ mod transferred;
 mod uses;
 
 use std::path::PathBuf;
+
+pub(crate) use beside::Beside;
 
 /// To be called once, when this library is loaded.
 pub(crate) fn loaded() {

@@ -78,10 +78,10 @@ fn capture(wanted: &Wanted, named: &[u8], ranks: Ranks, mut incoming: Incoming, 
     let Some(puts) = incoming.await_whole(comm) else { return Ok(Comes::Nothing) };
     let (header, shown) = if is_hdf5(&directory) {
         let Some(path) = header_of(wanted, &ranks, &mut incoming) else { return Ok(Comes::Nothing) };
-        (held(&path).and_then(|(path, held)| Ok((Header::arrived(&directory, path)?, held))), None)
+        (held(&path).and_then(|(path, held)| Ok((Header::arrived(&directory, &wanted.target, path)?, held))), None)
     } else {
         let Place { directory: shown, file } = show(wanted, &ranks, directory.clone(), Form::NetCdf4)?;
-        (held(&file).map(|(path, held)| (Header::with_values(&shown, path), held)), Some(shown))
+        (held(&file).map(|(path, held)| (Header::with_values(&shown, &wanted.target, path), held)), Some(shown))
     };
     let (header, held) = agree(comm, header)?;
     let path = header.path().as_os_str().as_bytes().to_vec();

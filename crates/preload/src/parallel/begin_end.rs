@@ -170,7 +170,7 @@ pub(crate) unsafe fn create(
         }
     };
     let rank = ranks.comm().rank();
-    let header = Header::new(&directory, rank);
+    let header = Header::new(&directory, &wanted.target, rank);
     let path = CString::new(header.path().as_os_str().as_bytes()).ok()?;
     let (kept, serial) = lists(host, access, ranks.is_alone());
     let list = if is_parallel { serial } else { access };

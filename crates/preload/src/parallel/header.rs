@@ -14,6 +14,7 @@ use knarr_array::error::{Error, Result};
 use knarr_capture::{Datasets, HandedOver};
 
 use crate::host::{CallerHdf5, Hid};
+use crate::names::Beside;
 
 /// Copies without new datasets are at least so far apart.
 const COPY_EVERY: Duration = Duration::from_secs(1);
@@ -34,14 +35,16 @@ pub(super) struct Header {
     datasets: Datasets,
     /// What they are called.
     names: DefaultHasher,
+    /// What external links lead to is beside the file that the program knows.
+    _beside: Beside,
     /// There are datasets that the last copy has not.
     has_new: bool,
     copied: Option<Instant>,
 }
 
 impl Header {
-    /// That of a rank in the directory of the file.
-    pub(super) fn new(directory: &Path, rank: usize) -> Self {
+    /// That of a rank in the directory of the file `target`.
+    pub(super) fn new(directory: &Path, target: &Path, rank: usize) -> Self {
         Self {
             directory: directory.to_owned(),
             path: directory.join(format!("header.{rank}.h5")),
@@ -50,26 +53,27 @@ impl Header {
             numbers: HashMap::new(),
             datasets: Datasets::default(),
             names: DefaultHasher::new(),
+            _beside: Beside::of(directory, target),
             has_new: false,
             copied: None,
         }
     }
 
-    /// That of a session in `directory`, which another component has written. This program opens it at `path`.
+    /// That of a session of `target` in `directory`, which another component has written. This program opens it at `path`.
     ///
     /// # Errors
     /// `Read`, `Corrupt`.
-    pub(super) fn arrived(directory: &Path, path: PathBuf) -> Result<Self> {
+    pub(super) fn arrived(directory: &Path, target: &Path, path: PathBuf) -> Result<Self> {
         let missing = || Error::corrupt("nothing says which datasets it has").at(directory.display().to_string());
         let datasets = Datasets::read(directory)?.ok_or_else(missing)?;
         let numbers = (0..).zip(&datasets.addresses).filter_map(|(number, address)| Some(((*address)?, number)));
         let numbers = numbers.collect();
-        Ok(Self { path, is_first: false, is_own: false, numbers, datasets, ..Self::new(directory, 0) })
+        Ok(Self { path, is_first: false, is_own: false, numbers, datasets, ..Self::new(directory, target, 0) })
     }
 
-    /// That of a file which is shown at `path`, with its values. It goes with `directory`.
-    pub(super) fn with_values(directory: &Path, path: PathBuf) -> Self {
-        Self { path, is_first: false, is_own: false, ..Self::new(directory, 0) }
+    /// That of the file `target`, which is shown at `path`, with its values. It goes with `directory`.
+    pub(super) fn with_values(directory: &Path, target: &Path, path: PathBuf) -> Self {
+        Self { path, is_first: false, is_own: false, ..Self::new(directory, target, 0) }
     }
 
     /// The file that HDF5 has open.
