@@ -151,6 +151,8 @@ impl<'w> Reader<'w> {
         let (spool, rule) = (&self.wanted.spool.directory, &self.wanted.rule.transfer);
         let met = || Met::read(spool, rule.rendezvous(), rule.from());
         watch.on(self.offers().directory());
+        // They are there before they are closed.
+        self.offered().iter().for_each(|(_, directory)| watch.on(directory));
         watch.on(&Met::directory(spool, rule.rendezvous(), rule.from()));
         met().map_err(|error| {
             Error::new(ErrorKind::NotFound, error.message()).at(self.wanted.target.display().to_string())
@@ -311,6 +313,7 @@ pub(crate) fn await_same(
         let offers = Offers::of(spool, rule, target);
         watch.on(offers.directory());
         for (_, directory) in offers.all().into_iter().filter(|(number, _)| *number == session) {
+            watch.on(&directory);
             let is_same = |handed: &HandedOver| {
                 let is_ready = is_ready(rule, &directory);
                 is_ready && handed.origin(&directory).is_ok_and(|there| there == *origin)

@@ -196,10 +196,10 @@ fn offered(spool: &Path, reader: &str, watch: &mut Watch) -> (Vec<Session>, Vec<
     let (mut sessions, mut files) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(spool).into_iter().flatten().flatten() {
         let directory = entry.path();
+        let Some(file) = entry.file_name().into_string().ok().filter(|name| NodePart::is_name(name)) else { continue };
         if HandedOver::is_noted(&directory, reader, Reading::Done) {
             continue;
         }
-        let Ok(file) = entry.file_name().into_string() else { continue };
         if let Some(handed) = HandedOver::file_of(&directory) {
             if let (true, Ok(token)) =
                 (handed.rule.transfer.to().iter().any(|name| name == reader), fs::read_to_string(spool.join(ALIVE)))
@@ -219,7 +219,13 @@ fn offered(spool: &Path, reader: &str, watch: &mut Watch) -> (Vec<Session>, Vec<
 
 /// The session in a directory, if a component is to read it.
 fn session(directory: &Path, reader: &str, file: String, watch: &mut Watch) -> Option<Session> {
-    let handed = HandedOver::find(directory).ok().flatten()?;
+    let find = || HandedOver::find(directory).ok().flatten();
+    let handed = find().or_else(|| {
+        // One that is begun at this moment has its record next. What else lies in a spool has a word for its name.
+        let is_begun = file.starts_with(|first: char| first.is_ascii_digit());
+        is_begun.then(|| watch.on(directory))?;
+        find()
+    })?;
     let rule = &handed.rule.transfer;
     let is_for = handed.session > 0 && rule.is_read(handed.session) && rule.to().iter().any(|name| name == reader);
     if !is_for {
