@@ -25,6 +25,8 @@ use super::spool::SHARED_MEMORY;
 use crate::notices::Notices;
 use crate::processes::{Processes, System};
 
+/// How long until connections are accepted again after that has failed.
+const AGAIN: Duration = Duration::from_millis(50);
 /// Between two looks at what the first launcher does.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// How long the first launcher may take to answer.
@@ -244,7 +246,12 @@ impl First {
         let listener = UnixListener::bind(&door).map_err(|error| Error::write(&door, &error))?;
         let state = Arc::clone(&self.state);
         let accept = move || {
-            for stream in listener.incoming().flatten() {
+            for stream in listener.incoming() {
+                let Ok(stream) = stream else {
+                    // Too many files are open in this process: others ask again until some are closed.
+                    std::thread::sleep(AGAIN);
+                    continue;
+                };
                 let state = Arc::clone(&state);
                 let attend = move || {
                     let _ = attend(&stream, &state);
