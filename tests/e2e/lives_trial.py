@@ -281,7 +281,7 @@ class Trial:
     def is_ours(self) -> bool:
         """False if a call of the program's own library failed, and it did not say so: MPI-IO does not look at all of
         them. Nor does it notice a disk that is full."""
-        without_spool = ("its values have no place in the spool", "no HDF5 calls were seen")
+        without_spool = ("its values have no place in the spool", "matches was seen: the program")
         if self.life.disk and any(words in self.lived.err for words in without_spool):
             return False
         if self.wrote_itself():

@@ -191,7 +191,7 @@ def test_a_static_hdf5_is_not_seen(run):
     program = built(run.folder, "gcc", C, ".c", archive, *libraries)
     ran = run(program, config=WRITE)
     assert not ran.result["hdf5_calls_seen"] and ran.result["files"] == []
-    assert "no HDF5 calls were seen" in ran.err and "linked statically" in ran.err
+    assert "matches was seen" in ran.err and "linked statically" in ran.err
     with h5py.File(run.folder / "a.h5") as file:
         assert file["T"].chunks is None and np.array_equal(file["T"][...], VALUES)
 

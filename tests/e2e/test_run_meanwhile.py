@@ -176,3 +176,21 @@ def test_two_launchers_for_the_same_file(run, tmp_path):
         for number in range(2):
             for step in range(40):
                 assert np.array_equal(file[f"T{number}_{step}"][:], FIELD[: 1 + step % 8] + np.float32(step))
+
+
+def test_a_file_that_replaces_a_packed_one_has_no_plan_of_that(run):
+    run(
+        *script(
+            H5PY
+            + """
+deadline = time.time() + 60
+while h5py.File("a.h5")["T"].chunks is None:
+    assert time.time() < deadline
+    time.sleep(0.05)
+with open("a.h5", "wb") as file:
+    file.write(b"something else")
+"""
+        )
+    )
+    assert sorted(path.name for path in run.folder.iterdir()) == ["a.h5", "field.npy"]
+    assert (run.folder / "a.h5").read_bytes() == b"something else"

@@ -129,8 +129,9 @@ fn say(arguments: &Run, ran: &Ran) -> Result<()> {
             errln!("knarr: no file that the program wrote matches a pattern of {}", arguments.config().display());
         } else {
             errln!(
-                "knarr: no HDF5 calls were seen: the program makes none, or is linked statically, or changes its user; \
-                 see docs/run.md"
+                "knarr: no file that a pattern of {} matches was seen: the program writes none with HDF5, netCDF or \
+                 PnetCDF, or is linked statically, or changes its user; see docs/run.md",
+                arguments.config().display()
             );
         }
     }

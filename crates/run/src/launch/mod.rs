@@ -72,6 +72,7 @@ pub(crate) use tasks::{Look, PackFile};
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::path::Path;
 use std::sync::Arc;
 
 use knarr_array::error::Result;
@@ -172,7 +173,9 @@ impl Launch {
         // A program that has handed a file over counts on it.
         let code = if code == 0 { undelivered(&files) } else { code };
         // Plans come now: before, they could be in the way of a program that removes its directories.
-        let has_choices = |done: &&Repacked| done.plan.destination != Destination::Values && done.output.exists();
+        let has_choices = |done: &&Repacked| {
+            done.plan.destination != Destination::Values && is_still(&done.output, done.output_bytes)
+        };
         for done in packed(&files).filter(has_choices) {
             if let Err(error) =
                 refuse_other_plan(&done.output, false).and_then(|()| save_plan(&done.plan, &done.output))
@@ -198,4 +201,9 @@ impl Launch {
             node,
         }))))
     }
+}
+
+/// False if the program has put a file of another size in the place of this one.
+fn is_still(output: &Path, bytes: u64) -> bool {
+    std::fs::metadata(output).is_ok_and(|found| found.is_dir() || found.len() == bytes)
 }
