@@ -32,11 +32,9 @@ impl Window {
             self.ahead = if goes_on { (2 * self.ahead).clamp(AHEAD.0, AHEAD.1) } else { 0 };
             let left = usize::try_from(values.length.saturating_sub(at)).unwrap_or(usize::MAX);
             let wanted = self.ahead.min(left).max(out.len());
-            self.bytes.resize(wanted, 0);
-            self.start = at;
-            if let Err(error) = values.read_exact_at(&mut self.bytes, at) {
-                self.bytes.clear();
-                return Err(error);
+            if !self.fill(values, at, wanted)? {
+                // A program that closes its file gives back memory behind its values.
+                self.fill(values, at, out.len())?.then_some(()).ok_or(io::ErrorKind::UnexpectedEof)?;
             }
         }
         let from = usize::try_from(at - self.start).unwrap_or(usize::MAX);
@@ -44,6 +42,20 @@ impl Window {
             out.copy_from_slice(held);
         }
         Ok(())
+    }
+
+    /// Reads so many bytes from `at` on. False if the file has fewer.
+    fn fill(&mut self, values: &Values, at: u64, count: usize) -> io::Result<bool> {
+        self.bytes.resize(count, 0);
+        self.start = at;
+        let read = values.read_exact_at(&mut self.bytes, at);
+        if read.is_err() {
+            self.bytes.clear();
+        }
+        match read {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+            read => read.map(|()| true),
+        }
     }
 
     fn holds(&self, at: u64, len: usize) -> bool {
@@ -71,6 +83,15 @@ mod tests {
             assert_eq!(out, bytes[at..at + len], "{at} {len}");
         }
         assert!(window.read(&file, bytes.len() as u64 - 3, &mut [0; 4]).is_err());
+        // The writer closes it, and what was ahead of its values goes.
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(4000).unwrap();
+        let mut window = Window::default();
+        for at in (0..4000).step_by(8) {
+            let mut out = [9; 8];
+            window.read(&file, at as u64, &mut out).unwrap();
+            assert_eq!(out, bytes[at..at + 8], "{at}");
+        }
+        assert!(window.read(&file, 4000, &mut [0; 8]).is_err());
         std::fs::remove_file(path).unwrap();
     }
 }
