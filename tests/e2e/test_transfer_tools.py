@@ -90,6 +90,27 @@ def test_a_loop_until_a_file_is_there(components, way):
     assert model.code == 0 and not (components.folder / "f.nc").exists()
 
 
+def test_what_a_script_removes_is_what_it_has_read(components):
+    """The next session is there already."""
+    components.config = FILES
+    script = """
+        until ls | grep -q '^f.nc$'; do sleep 0.02; done
+        until [ -e ../ended ]; do sleep 0.1; done
+        for i in 0 1 2; do
+            ncdump -v time f.nc | grep 'time = [0-9]'
+            rm -f f.nc
+        done
+    """
+    analysis = reads(components, script)
+    model = writes(components, "f.nc", "f.nc", "f.nc", pause=0)
+    while sum(len(list(spool.glob("*/handed-over.json"))) for spool in components.spools()) < 3:
+        assert model.poll() is None
+        time.sleep(0.05)
+    (components.top / "ended").touch()
+    components.finish(model)
+    assert components.finish(analysis).out == " time = 0 ;\n time = 1 ;\n time = 2 ;\n"
+
+
 def test_open_mfdataset_finds_what_was_closed(components):
     components.config = FILES
     script = """

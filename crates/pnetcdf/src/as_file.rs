@@ -11,7 +11,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use knarr_array::error::Result;
@@ -60,6 +60,13 @@ struct Closed {
 
 /// Names that this process has waited for in vain: it does not wait again.
 static MISSED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// Names of what is gone since this process has looked at it: if it removes them next, it does not mean the next session.
+static GONE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+fn names(set: &Mutex<BTreeSet<PathBuf>>) -> MutexGuard<'_, BTreeSet<PathBuf>> {
+    set.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The program's file of this name, if this component has that part in its transfer.
 fn transferred(named: &[u8], part: Part) -> Option<Wanted> {
@@ -129,6 +136,7 @@ fn below(offers: &Path, directory: &Path, depth: u32, found: &mut BTreeSet<PathB
 pub(crate) fn await_file(wanted: &Wanted, what: Await) -> Result<()> {
     let (rule, reader) = (&wanted.rule.transfer, reader(wanted));
     if what == Await::Next && reader.file()?.is_none() && reader.taken.remove()? {
+        names(&GONE).insert(wanted.target.clone());
         return Ok(());
     }
     let (begin, mut watch) = (Instant::now(), Watch::new());
@@ -137,7 +145,7 @@ pub(crate) fn await_file(wanted: &Wanted, what: Await) -> Result<()> {
         let met = reader.met(&mut watch)?;
         let is_over = met.is_over(rule.timeout()) || !wanted.run.is_alive();
         let is_late = begin.elapsed() > rule.timeout();
-        let has_missed = || MISSED.lock().unwrap_or_else(PoisonError::into_inner).contains(&wanted.target);
+        let has_missed = || names(&MISSED).contains(&wanted.target);
         // Other files may match the rule: those that are there, and any name if the rule does not say how names end.
         let is_other = || what != Await::Open && (wanted.is_there() || !says_end(wanted));
         match reader.state()? {
@@ -145,7 +153,7 @@ pub(crate) fn await_file(wanted: &Wanted, what: Await) -> Result<()> {
             State::Nothing if what == Await::Open && is_over && !wanted.is_there() => return Err(reader.missed(&met)),
             State::Nothing if what == Await::Closed || is_over || is_other() || has_missed() => return Ok(()),
             State::Comes | State::Nothing if is_late && what != Await::Open => {
-                MISSED.lock().unwrap_or_else(PoisonError::into_inner).insert(wanted.target.clone());
+                names(&MISSED).insert(wanted.target.clone());
                 let what = format!("component '{}' has closed no session that was not read (timeout)", rule.from());
                 let seconds = begin.elapsed().as_secs();
                 wanted.run.tell(Event::Awaits { path: wanted.target.clone(), what, seconds });
@@ -262,7 +270,7 @@ impl Reader<'_> {
 /// not want it.
 pub fn removed(named: &[u8]) -> bool {
     let Some(wanted) = transferred(named, Part::Reads) else { return false };
-    reader(&wanted).remove().unwrap_or(false)
+    names(&GONE).remove(&wanted.target) || reader(&wanted).remove().unwrap_or(false)
 }
 
 /// The program is about to take a name from a file that other components were to read: a file is made of what nobody has begun
