@@ -18,6 +18,8 @@ step $python -m pytest -q -n auto --dist worksteal -m kill tests
 for suite in output_kills node_kills transfer_kills; do
   step $python tests/suites/$suite.py --times "$times" --seed "$seed"
 done
+# Many lives of a file have the same processes.
+step $python tests/suites/life_kills.py --times $((times / 50 + 1)) --seed "$seed"
 step $python tests/suites/faults.py --share "$(awk "BEGIN { print ($times < 2000 ? $times / 2000 : 1) }")" --seed "$seed"
 for when in close write; do
   step $python tests/suites/soak.py --times "$times" --when $when

@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from injecting import SOURCES, Call, Fault, Injector, Victim, logged
 from lives import BUCKET, TOP, Life
+from lives_kills import Kill, lines_of
 from lives_oracle import Seeds, Told, found_in, seeds_got, told, wrong_files, wrong_transfer
 
 if TYPE_CHECKING:
@@ -58,7 +60,7 @@ class Lived:
     """What came of a run."""
 
     life: Life
-    fault: Fault | None
+    fault: Fault | Kill | None
     wrong: list[str] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     failed: list[Call] = field(default_factory=list)
@@ -66,6 +68,11 @@ class Lived:
     err: str = ""
     codes: list[str] = field(default_factory=list)
     recovered: str = ""
+    noted: dict[str, int] = field(default_factory=dict)
+    """How many lines the programs have noted."""
+    took_s: float = 0.0
+    killed: int = 0
+    """How many processes, at moments that no call marks."""
 
     def __str__(self) -> str:
         lines = [f"{self.life.name}, {self.fault}", *(f"  {what}" for what in self.wrong)]
@@ -100,10 +107,12 @@ class Lives:
         if "server" in self.__dict__:
             self.server.stop()
 
-    def live(self, life: Life, fault: Fault | None = None, victim: Victim | None = None) -> Lived:
-        """Runs it, with a fault, or counting the calls of a victim."""
+    def live(
+        self, life: Life, fault: Fault | None = None, victim: Victim | None = None, kill: Kill | None = None
+    ) -> Lived:
+        """Runs it: with a fault, with processes killed, or counting the calls of a victim."""
         self.number += 1
-        trial = Trial(self, life, fault, victim, self.folder / f"{TOP}-{os.getpid()}-{self.number}")
+        trial = Trial(self, life, fault, victim, kill, self.folder / f"{TOP}-{os.getpid()}-{self.number}")
         try:
             return trial.run()
         finally:
@@ -135,10 +144,13 @@ def build(library: str, program: Path, knarr: Path) -> None:
 class Trial:
     """One run."""
 
-    def __init__(self, lives: Lives, life: Life, fault: Fault | None, victim: Victim | None, top: Path):
-        self.lives, self.life, self.fault, self.top = lives, life, fault, top
+    def __init__(
+        self, lives: Lives, life: Life, fault: Fault | None, victim: Victim | None, kill: Kill | None, top: Path
+    ):
+        self.lives, self.life, self.fault, self.kill, self.top = lives, life, fault, kill, top
         self.victim = fault.victim if fault else victim
-        self.lived = Lived(life, fault)
+        self.was_killed = kill is not None or (fault is not None and fault.action == "kill")
+        self.lived = Lived(life, fault or kill)
         self.noted = top.with_name(f"told-{top.name}")
         self.place = top / ("d" * 140) if life.is_deep else top
         self.environment = {**os.environ, **MPI, "TMPDIR": str(top / "tmp"), "KNARR_TOLD": str(self.noted)}
@@ -165,6 +177,7 @@ class Trial:
             lived.code, lived.err = self.start_and_wait(self.injected(self.recovery()), self.life.longest_s)
         else:
             lived.code, lived.err = self.start_and_wait(self.injected(self.command()), self.life.longest_s)
+        lived.noted = {name: lines_of(self.noted / name) for name in ("0", "reader/0")}
         lived.calls, lived.failed = logged(self.noted / "calls")
         noted = told(self.noted, self.life.ranks, self.life.holds)
         lived.codes = noted.codes()
@@ -216,7 +229,8 @@ class Trial:
 
     def start_and_wait(self, command: Sequence[object], longest_s: float) -> tuple[int, str]:
         """Until the command and all that it has started have ended. Returns its exit code, and what it printed."""
-        end = time.monotonic() + longest_s
+        begin = time.monotonic()
+        end = begin + longest_s
         with (self.noted / "err").open("w+") as err:
             process = subprocess.Popen(
                 [str(word) for word in command],
@@ -228,18 +242,33 @@ class Trial:
                 start_new_session=True,
             )
             self.sessions.append(process.pid)
+            kills = self.kill and len(self.sessions) == 1 + self.life.is_recovered
+            killer = threading.Thread(target=self.strike, args=(process, end))
+            if kills:
+                killer.start()
             if self.life.stops_at and len(self.sessions) == 1:
                 self.stop(process, end)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=end - time.monotonic())
             while (left := in_session(process.pid)) and time.monotonic() < end:
                 time.sleep(0.005)
+            if kills:
+                killer.join()
+            self.lived.took_s = self.lived.took_s or time.monotonic() - begin
             if left:
                 self.lived.wrong.append(f"HANGS: {' | '.join(map(command_of, left))}")
             end_session(process.pid)
             process.wait()
             err.seek(0)
             return process.returncode, err.read()
+
+    def strike(self, process: subprocess.Popen[bytes], end: float) -> None:
+        """In a thread: kills what is to be killed."""
+        self.lived.killed = self.kill.strike(
+            self.noted,
+            lambda: in_session(process.pid),
+            lambda: time.monotonic() < end and process.poll() is None,
+        )
 
     def stop(self, process: subprocess.Popen[bytes], end: float) -> None:
         noted = self.noted / "0"
@@ -344,9 +373,8 @@ class Trial:
         """What should not be there any more."""
         found = list(self.remains(noted))
         failed = self.fault.call.kind if self.fault and self.lived.failed else ""
-        was_killed = self.fault is not None and self.fault.action == "kill"
         is_lasting = self.fault is not None and self.fault.action.endswith("+")
-        if found and (was_killed or is_lasting) and IS_NEWER in self.lived.recovered:
+        if found and (self.was_killed or is_lasting) and IS_NEWER in self.lived.recovered:
             # The program's library wrote it when nobody took it over any more, or no list of older versions could be
             # written. What has the name is whole, and the user decides.
             for path in (*spools(SHARED_MEMORY), *spools(self.place / ".knarr")):
@@ -355,7 +383,7 @@ class Trial:
                 values.unlink()
         # MPI ends the other launchers when one of them fails.
         was_ended = bool(self.life.nodes) and self.lived.code != 0
-        if found and (was_killed or was_ended or failed in REMOVING):
+        if found and (self.was_killed or was_ended or failed in REMOVING):
             # The next run takes it over.
             writes = [self.lives.program(self.life.library), "9cfpxe", str(self.life.part)]
             # What lies beside files goes when the next one is written there.

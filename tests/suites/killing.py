@@ -14,7 +14,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import namespaces
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 KNARR = Path(os.environ.get("KNARR_BIN", REPOSITORY / "target" / "release" / "knarr")).resolve()
@@ -24,6 +28,10 @@ PATIENCE_S = 60
 FUTEX = 202
 """Number of the system call on x86-64."""
 ENVIRONMENT = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+ON_ONE_MACHINE = ENVIRONMENT | {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader"}
+"""To look for networks takes most of the time of so short a run."""
+TWO = "two"
+"""Two processes at once, of different kinds."""
 
 
 class WrongError(Exception):
@@ -72,17 +80,23 @@ def victim_of(launcher: int, kind: str, program: Path) -> int | None:
     return random.choice(found) if found else None
 
 
-def kill(launcher: subprocess.Popen, kind: str, program: Path) -> bool:
-    """Kills a process of this kind as soon as there is one. False if none came."""
-    process = victim_of(launcher.pid, kind, program)
-    while process is None and launcher.poll() is None:
-        process = victim_of(launcher.pid, kind, program)
-    try:
-        if process is not None:
-            os.kill(process, signal.SIGKILL)
-    except ProcessLookupError:
-        return False
-    return process is not None
+def chosen(kind: str, kinds: Sequence[str]) -> list[str]:
+    """The kinds of processes to kill."""
+    return random.sample([one for one in kinds if one != TWO], 2) if kind == TWO else [kind]
+
+
+def kill(victims: Callable[[], Sequence[int | None]], goes_on: Callable[[], bool]) -> bool:
+    """Kills these processes as soon as they are all there, or those of them that are there in the end. False if none
+    was."""
+    while None in (processes := victims()) and goes_on():
+        pass
+    hits = 0
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            if process is not None:
+                os.kill(process, signal.SIGKILL)
+                hits += 1
+    return hits > 0
 
 
 def has_ended(launcher: subprocess.Popen, program: Path) -> bool:
@@ -91,7 +105,7 @@ def has_ended(launcher: subprocess.Popen, program: Path) -> bool:
     if launcher.poll() is None and not ranks_left(program):
         mpirun = victim_of(launcher.pid, "mpirun", program)
         with contextlib.suppress(OSError):  # It may end at any moment.
-            if mpirun and waits(mpirun) and age_of(mpirun) > PATIENCE_S / 3:
+            if mpirun and waits(mpirun) and age_of(mpirun) > PATIENCE_S / 6:
                 os.kill(mpirun, signal.SIGKILL)
     return launcher.poll() is not None
 
@@ -118,34 +132,72 @@ def spools(launcher: int) -> list[Path]:
     return sorted(SHARED_MEMORY.glob(f"knarr-spool-{launcher}-*"))
 
 
-def repeat(text: str, kinds: Sequence[str], prepare: Callable[[Path], Callable[[Path, str], str]]) -> int:
+Once = Callable[[Path, str], str]
+"""Does one kill: given a new directory and what to kill, it returns what was found, or raises `WrongError`."""
+
+
+class Worker:
+    """What one of the processes that kill has of its own."""
+
+    folder: Path
+    once: Once
+
+
+def begin(prepare: Callable[[Path], Once], top: Path, is_own: bool) -> None:
+    """In such a process: it has its own shared memory and network, so that no two see what the other one left."""
+    if is_own:
+        namespaces.become_own()
+    Worker.folder = Path(tempfile.mkdtemp(prefix="", dir=top))
+    # Two mpirun that start at once may fail to make the same directory.
+    ON_ONE_MACHINE["TMPDIR"] = str(Worker.folder)
+    Worker.once = prepare(Worker.folder)
+
+
+def try_once(kind: str, number: int, seed: int) -> tuple[str, str]:
+    """What was found, and what was wrong. Each kill has choices of its own, however many there are."""
+    random.seed(f"{seed} {kind} {number}")
+    folder = Worker.folder / str(number)
+    folder.mkdir()
+    try:
+        return Worker.once(folder, kind), ""
+    except WrongError as error:
+        return "WRONG", f"{kind}, kill {number}: {error}"
+    finally:
+        shutil.rmtree(folder)
+
+
+def repeat(text: str, kinds: Sequence[str], prepare: Callable[[Path], Once]) -> int:
     """Asks how often, and kills so often a process of each kind. Returns 1 if anything was wrong.
 
-    `prepare` makes what all runs share in a directory and returns what does one: given a new directory and what to
-    kill, it returns what was found, or raises `WrongError`.
+    `prepare` makes what all runs of a process share in a directory and returns what does one.
     """
     parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=int, default=200)
-    parser.add_argument("--victim", choices=kinds, action="append")
+    parser.add_argument("--first", type=int, default=0, help="number of the first kill, to go on or to repeat one")
+    parser.add_argument("--victim", choices=kinds, action="append", metavar="VICTIM", help=", ".join(kinds))
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=2, help="kills at the same time; only root can do more than one")
     arguments = parser.parse_args()
-    random.seed(arguments.seed)
+    print(f"seed {arguments.seed}", flush=True)
+    is_own = namespaces.may_be_own()
+    jobs = arguments.jobs if is_own else 1
+    numbers = range(arguments.first, arguments.first + arguments.times)
     wrong = 0
-    with tempfile.TemporaryDirectory(prefix="knarr-kills-") as directory:
-        once = prepare(Path(directory))
-        for kind in arguments.victim or kinds:
+    with (
+        tempfile.TemporaryDirectory(prefix="knarr-kills-") as directory,
+        ProcessPoolExecutor(jobs, initializer=begin, initargs=(prepare, Path(directory), is_own)) as pool,
+    ):
+        begun = {
+            kind: [pool.submit(try_once, kind, number, arguments.seed) for number in numbers]
+            for kind in arguments.victim or kinds
+        }
+        for kind, futures in begun.items():
             found = collections.Counter()
-            for number in range(arguments.times):
-                folder = Path(directory) / f"{kind}-{number}"
-                folder.mkdir()
-                try:
-                    found[once(folder, kind)] += 1
-                except WrongError as error:
+            for future in futures:
+                what, error = future.result()
+                found[what] += 1
+                if error:
                     wrong += 1
-                    found["WRONG"] += 1
-                    print(f"{kind}, kill {number}: {error}", flush=True)
-                if sys.stderr.isatty():
-                    print(f"\r{kind}: {number + 1} of {arguments.times}", end="", file=sys.stderr, flush=True)
-                shutil.rmtree(folder)
-            print(f"{kind:16} " + ", ".join(f"{what} {count}" for what, count in sorted(found.items())), flush=True)
+                    print(error, flush=True)
+            print(f"{kind:36} " + ", ".join(f"{what} {count}" for what, count in sorted(found.items())), flush=True)
     return min(wrong, 1)

@@ -6,24 +6,36 @@
 
 Four ranks on two or three nodes (names, as in tests/e2e/test_nodes.py) write one file with PnetCDF. Nodes encode chunks
 and write them into the file. One process is ended by SIGKILL: the launcher of the node that makes the file (maker),
-what packs it there (worker), the launcher of another node (node), or mpirun. Then the file must be absent or whole,
-nothing may hang, and `knarr run --recover` must make it of the parts of all nodes. Said at the end: what was found of
-each. Exit code 1 if anything was lost or wrong.
+what packs it there (worker), the launcher of another node (node), mpirun, or two of those
+at once. Then the file must be absent or whole, nothing may hang, and `knarr run --recover` must make it of the parts of
+all nodes. Said at the end: what was found of each. Exit code 1 if anything was lost or wrong.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from killing import ENVIRONMENT, KNARR, PATIENCE_S, REPOSITORY, WrongError, built, children, command_of, repeat, until
+from killing import (
+    KNARR,
+    ON_ONE_MACHINE,
+    PATIENCE_S,
+    REPOSITORY,
+    TWO,
+    WrongError,
+    built,
+    children,
+    chosen,
+    command_of,
+    kill,
+    repeat,
+    until,
+)
 
 sys.path.insert(0, str(REPOSITORY / "tests" / "e2e"))
 from output_kills import steps_of
@@ -31,7 +43,7 @@ from output_kills import steps_of
 from nodes import RANKS, Launcher, collected, launcher_of, records, spools_of
 
 PROGRAM = REPOSITORY / "tests" / "e2e" / "pnetcdf_programs" / "blocks.c"
-VICTIMS = ("maker", "worker", "node", "mpirun")
+VICTIMS = ("maker", "worker", "node", "mpirun", TWO)
 STEPS, ROWS = 6, 512
 # Chunks within the blocks of the ranks, and a chain that takes its time.
 RULE = """
@@ -61,21 +73,16 @@ def victim(kind: str, job: Launcher, mpirun: int, known: dict[int, int]) -> int 
 
 def once(folder: Path, program: Path, plain: Path, kind: str, longest: float) -> str:
     """One kill. Returns what was found."""
-    job, nodes = Launcher(KNARR, ENVIRONMENT, folder), random.choice(["abbb", "abab", "abca"])
+    job, nodes = Launcher(KNARR, ON_ONE_MACHINE, folder), random.choice(["abbb", "abab", "abca"])
     process = job.start(program, "hist.nc", STEPS, ROWS, nodes=nodes, config=RULE)
     try:
         until(lambda: len(launchers(job)) == len(set(nodes)) or process.poll() is not None, "the parts of all nodes")
         known = launchers(job)
         time.sleep(random.uniform(0, longest))
-        has_hit = False
-        while process.poll() is None and len(known) == len(set(nodes)) and not has_hit:
-            found = victim(kind, job, process.pid, known)
-            if found is not None:
-                try:
-                    os.kill(found, signal.SIGKILL)
-                    has_hit = True
-                except ProcessLookupError:
-                    break
+        kinds = chosen(kind, VICTIMS)
+        has_hit = len(known) == len(set(nodes)) and kill(
+            lambda: [victim(one, job, process.pid, known) for one in kinds], lambda: process.poll() is None
+        )
         _, text = process.communicate(timeout=PATIENCE_S)
     except subprocess.TimeoutExpired:
         process.kill()
@@ -116,10 +123,10 @@ def same(plain: Path, hist: Path) -> None:
 def prepare(top: Path) -> Callable[[Path, str], str]:
     program, plain = built(PROGRAM, top), top / "plain.nc"
     writes = ["mpirun", "--oversubscribe", "-n", str(RANKS), program, plain, str(STEPS), str(ROWS)]
-    subprocess.run(writes, env=ENVIRONMENT, check=True, capture_output=True)
+    subprocess.run(writes, env=ON_ONE_MACHINE, check=True, capture_output=True)
     folder = top / "first"
     folder.mkdir()
-    job = Launcher(KNARR, ENVIRONMENT, folder)
+    job = Launcher(KNARR, ON_ONE_MACHINE, folder)
     process = job.start(program, "hist.nc", STEPS, ROWS, nodes="abbb", config=RULE)
     until(lambda: len(launchers(job)) == 2, "the parts of all nodes")
     begin = time.monotonic()

@@ -5,9 +5,9 @@
     .venv/bin/python tests/suites/output_kills.py --times 20 --victim rank
 
 Four ranks write steps with PnetCDF. One process is ended by SIGKILL: a rank, mpirun, what packs the file (the
-aggregator), or the launcher. Then the file must be absent, as it was before, or whole, nothing may hang, and
-`knarr run --recover` must bring back each step that all ranks had written. Said at the end: what was found of each.
-Exit code 1 if anything was lost or wrong.
+aggregator), the launcher, or two of those at once. Then the file must
+be absent, as it was before, or whole, nothing may hang, and `knarr run --recover` must bring back each step that all
+ranks had written. Said at the end: what was found of each. Exit code 1 if anything was lost or wrong.
 """
 
 from __future__ import annotations
@@ -25,24 +25,27 @@ from pathlib import Path
 import netCDF4
 import numpy as np
 from killing import (
-    ENVIRONMENT,
     KNARR,
+    ON_ONE_MACHINE,
     REPOSITORY,
+    TWO,
     WrongError,
     built,
+    chosen,
     has_ended,
     kill,
     ranks_left,
     repeat,
     spools,
     until,
+    victim_of,
 )
 
 sys.path.insert(0, str(REPOSITORY / "tests" / "e2e"))
 from running import is_abandoned
 
 PROGRAM = REPOSITORY / "tests" / "e2e" / "pnetcdf_programs" / "blocks.c"
-VICTIMS = ("rank", "mpirun", "aggregator", "launcher")
+VICTIMS = ("rank", "mpirun", "aggregator", "launcher", TWO)
 RANKS, STEPS, ROWS = 4, 20, 256
 OLD = b"what was there before"
 
@@ -76,12 +79,15 @@ def once(folder: Path, program: Path, plain: Path, kind: str, longest: float) ->
         launcher = subprocess.Popen(
             [*command, hist.name, str(STEPS), str(ROWS), "tell"],
             cwd=folder,
-            env=ENVIRONMENT,
+            env=ON_ONE_MACHINE,
             stdout=output,
             stderr=subprocess.STDOUT,
         )
         await_moment(launcher, Path(output.name), longest)
-        has_hit = kill(launcher, kind, program)
+        kinds = chosen(kind, VICTIMS)
+        has_hit = kill(
+            lambda: [victim_of(launcher.pid, one, program) for one in kinds], lambda: launcher.poll() is None
+        )
         until(lambda: has_ended(launcher, program), f"launcher {launcher.pid}")
         until(lambda: not ranks_left(program), "ranks")
         output.seek(0)
@@ -166,7 +172,7 @@ def prepare(top: Path) -> Callable[[Path, str], str]:
     program, plain = built(PROGRAM, top), top / "plain.nc"
     writes = ["mpirun", "--oversubscribe", "-n", str(RANKS), program, plain, str(STEPS), str(ROWS)]
     begin = time.monotonic()
-    subprocess.run([*writes, "tell"], env=ENVIRONMENT, check=True, capture_output=True)
+    subprocess.run([*writes, "tell"], env=ON_ONE_MACHINE, check=True, capture_output=True)
     longest = time.monotonic() - begin
     return lambda folder, kind: once(folder, program, plain, kind, longest)
 

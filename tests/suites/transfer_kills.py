@@ -4,15 +4,17 @@
     .venv/bin/python tests/suites/transfer_kills.py                          # 200 times each
     .venv/bin/python tests/suites/transfer_kills.py --times 20 --victim reader-rank
 
-Two ranks write a file in three sessions, two others read it and check every value. One process of one side is ended by
-SIGKILL: a rank, mpirun, or the launcher. Then nothing may hang longer than the rule's timeout, no value that is read
-may be wrong, and after the next run of both components no shared memory and no meeting place may be left. Exit code 1
+Two ranks write a file in three sessions, two others read it and check every value. One process of either side
+is ended by SIGKILL: a rank, mpirun, or the launcher; or two of those at once. The sides are on one node, or on two.
+Then nothing may hang longer than the rule's timeout, no value that is read may be wrong, and after the next run of both
+components no meeting place may be left, and no shared memory but what `knarr run --recover` makes files of. Exit code 1
 if anything was wrong.
 """
 
 from __future__ import annotations
 
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -20,24 +22,30 @@ from collections.abc import Callable
 from pathlib import Path
 
 from killing import (
-    ENVIRONMENT,
     KNARR,
+    ON_ONE_MACHINE,
     PATIENCE_S,
     REPOSITORY,
+    TWO,
     WrongError,
     built,
+    chosen,
     has_ended,
     kill,
     ranks_left,
     repeat,
     spools,
     until,
+    victim_of,
 )
 
 PROGRAM = REPOSITORY / "tests" / "e2e" / "transfer_programs" / "coupled.c"
 SIDES = {"writer": "model", "reader": "analysis"}
-VICTIMS = tuple(f"{side}-{kind}" for side in SIDES for kind in ("rank", "mpirun", "launcher"))
-TIMEOUT_S = 5
+PROCESSES = [f"{side}-{kind}" for side in SIDES for kind in ("rank", "mpirun", "launcher")]
+APART = "-apart"
+"""Each side is on a node of its own: nodes are names, and nothing but TCP leads from one to the other."""
+VICTIMS = (*PROCESSES, TWO, *(f"{process}{APART}" for process in [*PROCESSES, TWO]))
+TIMEOUT_S = 3
 RULE = f"""
 [[file]]
 pattern = "*.nc"
@@ -52,26 +60,27 @@ ROWS, COLUMNS, STEPS, SESSIONS = 400, 300, 3, 3
 class Side:
     """One of the two programs."""
 
-    def __init__(self, name: str, folder: Path, *command: object):
+    def __init__(self, name: str, folder: Path, is_apart: bool, *command: object):
         self.name, self.output = name, folder / f"output-{name}"
         (folder / f"tmp-{name}").mkdir(exist_ok=True)
+        node = {"KNARR_NODE": f"node-{name}"} if is_apart else {}
         with self.output.open("w") as output:
             self.launcher = subprocess.Popen(
                 list(map(str, [KNARR, "run", "-q", "--as", name, "-c", folder / "knarr.toml", "--", *command])),
                 cwd=folder,
-                env=ENVIRONMENT | {"TMPDIR": str(folder / f"tmp-{name}")},
+                env=ON_ONE_MACHINE | node | {"TMPDIR": str(folder / f"tmp-{name}")},
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
 
 
-def sides(folder: Path, program: Path) -> dict[str, Side]:
+def sides(folder: Path, program: Path, is_apart: bool = False) -> dict[str, Side]:
     def command(way: str, grid: str) -> list[object]:
         return ["mpirun", "--oversubscribe", "-n", 2, program, way, "a.nc", ROWS, COLUMNS, grid, STEPS, SESSIONS]
 
     return {
-        "writer": Side(SIDES["writer"], folder, *command("write", "2x1")),
-        "reader": Side(SIDES["reader"], folder, *command("read", "1x2")),
+        "writer": Side(SIDES["writer"], folder, is_apart, *command("write", "2x1")),
+        "reader": Side(SIDES["reader"], folder, is_apart, *command("read", "1x2")),
     }
 
 
@@ -84,10 +93,15 @@ def both_end(started: dict[str, Side], program: Path) -> None:
 def once(folder: Path, program: Path, kind: str, longest: float) -> str:
     """One kill. Returns what was found."""
     (folder / "knarr.toml").write_text(RULE)
-    side, victim = kind.split("-")
-    started = sides(folder, program)
+    is_apart = kind.endswith(APART)
+    kinds = [one.split("-") for one in chosen(kind.removesuffix(APART), PROCESSES)]
+    started = sides(folder, program, is_apart)
+    launchers = {name: side.launcher for name, side in started.items()}
     time.sleep(random.uniform(0, longest))
-    has_hit = kill(started[side].launcher, victim, program)
+    has_hit = kill(
+        lambda: [victim_of(launchers[side].pid, victim, program) for side, victim in kinds],
+        lambda: all(launchers[side].poll() is None for side, _ in kinds),
+    )
     begin = time.monotonic()
     both_end(started, program)
     took = time.monotonic() - begin
@@ -96,22 +110,33 @@ def once(folder: Path, program: Path, kind: str, longest: float) -> str:
     if "is wrong" in whole or "another session" in whole or "panicked" in whole:
         raise WrongError(whole)
     # Each open may wait once, and an mpirun that waits for ever is ended.
-    if took > TIMEOUT_S + PATIENCE_S / 3 + 5:
+    if took > TIMEOUT_S + PATIENCE_S / 6 + 5:
         raise WrongError(f"the other side ended {took:.0f} s after the kill:\n{whole}")
     codes = [side.launcher.returncode for side in started.values()]
     # The next run of both has to work, and takes away what is left.
-    again = sides(folder, program)
+    again = sides(folder, program, is_apart)
     both_end(again, program)
     if failed := [side.output.read_text() for side in again.values() if side.launcher.returncode != 0]:
         raise WrongError("the run after that fails:\n" + "\n".join(failed))
-    launchers = [side.launcher.pid for side in [*started.values(), *again.values()]]
-    if left := [spool for launcher in launchers for spool in spools(launcher)]:
-        raise WrongError(f"{left} stays")
+    pids = [side.launcher.pid for side in [*started.values(), *again.values()]]
+    for spool in [spool for pid in pids for spool in spools(pid)]:
+        recover(spool, has_hit and "launcher" in [victim for _, victim in kinds])
     if (folder / ".knarr-transfer").exists():
         raise WrongError(".knarr-transfer stays")
     if not has_hit:
         return "missed"
     return "both ended well" if codes == [0, 0] else "the other side was told" if all(codes) else "one side ended well"
+
+
+def recover(spool: Path, was_killed: bool) -> None:
+    """Finishes what a launcher has left that was killed: sessions that nobody has read become files."""
+    if not was_killed:
+        raise WrongError(f"{spool} stays")
+    done = subprocess.run([KNARR, "run", "--recover", spool], capture_output=True, text=True, check=False)
+    # The program went on without its launcher, and has written later sessions itself.
+    if spool.exists() and "a newer file has its name" not in done.stderr:
+        raise WrongError(f"--recover cannot finish {spool}:\n{done.stderr}")
+    shutil.rmtree(spool, ignore_errors=True)
 
 
 def prepare(top: Path) -> Callable[[Path, str], str]:

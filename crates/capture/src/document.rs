@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use knarr_array::error::{Error, Result};
 
-/// How often a document is tried to be written, or read.
-const TRIES: usize = 3;
+use crate::settled::settled;
+
 /// Where a document is written for which room was set aside.
 const RESERVED: &str = "reserved";
 
@@ -39,9 +39,7 @@ fn write(directory: &Path, beside: PathBuf, name: &str, content: &impl Serialize
         file.set_len(text.len() as u64)?;
         fs::rename(&beside, directory.join(name))
     };
-    // Much depends on these: what fails for a moment is tried again.
-    let named = (1..TRIES).find_map(|_| write().ok()).map_or_else(write, Ok);
-    named.map_err(|error| Error::write(directory, &error))
+    settled(write).map_err(|error| Error::write(directory, &error))
 }
 
 /// Sets room aside for a document of so many bytes that is written later, when there may be none left.
@@ -58,11 +56,7 @@ pub(crate) fn reserve(directory: &Path, bytes: usize) -> Result<()> {
 /// `Read`, `Corrupt`.
 pub(crate) fn get<T: for<'de> Deserialize<'de>>(directory: &Path, name: &str) -> Result<Option<T>> {
     let path = directory.join(name);
-    let is_settled = |read: &io::Result<Vec<u8>>| match read {
-        Ok(_) => true,
-        Err(error) => error.kind() == io::ErrorKind::NotFound,
-    };
-    match (1..TRIES).map(|_| fs::read(&path)).find(is_settled).unwrap_or_else(|| fs::read(&path)) {
+    match settled(|| fs::read(&path)) {
         Ok(text) => {
             let read = serde_json::from_slice(&text);
             read.map(Some).map_err(|error| Error::corrupt(error.to_string()).at(path.display().to_string()))

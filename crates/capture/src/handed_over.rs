@@ -20,6 +20,7 @@ use crate::config::{FileRule, Route, WhenLate};
 use crate::document::{get, put, put_reserved, reserve};
 use crate::message::path_bytes;
 use crate::parts::NodePart;
+use crate::settled::settled;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_flow::output::FileIdentity;
 
@@ -521,8 +522,8 @@ impl HandedOver {
     /// `Read`.
     pub fn directories(spool: &Path) -> Result<Vec<PathBuf>> {
         let read_error = |error: io::Error| Error::read(spool, &error);
-        let entries = match fs::read_dir(spool) {
-            Ok(entries) => entries.collect::<io::Result<Vec<_>>>().map_err(read_error)?,
+        let entries = match settled(|| fs::read_dir(spool)?.collect::<io::Result<Vec<_>>>()) {
+            Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(read_error(error)),
         };

@@ -19,6 +19,7 @@ mod parts;
 mod pending;
 pub mod program;
 mod request;
+mod settled;
 mod shown;
 mod snapshot;
 
@@ -30,6 +31,7 @@ pub use packed::{is_packed, mark_packed, marks_of, unmark_packed};
 pub use parts::NodePart;
 pub use pending::{key_of, place_of};
 pub use request::Request;
+pub use settled::settled;
 pub use shown::{Form, Shown};
 pub use snapshot::{Part, Snapshot, SpoolPlace, account_of, free_of};
 

@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, Result};
 
-/// How often it is tried to make a mark.
-const TRIES: usize = 3;
+use crate::settled::settled;
 
 /// Where the marks of a spool lie.
 pub fn marks_of(spool: &Path) -> PathBuf {
@@ -27,9 +26,8 @@ fn mark_of(spool: &Path, file: &Metadata) -> PathBuf {
 /// `Write`.
 pub fn mark_packed(spool: &Path, file: &Metadata) -> Result<()> {
     let path = mark_of(spool, file);
-    // Without it ranks would write into filters that they do not know of: what fails for a moment is tried again.
-    let make = || File::create(&path).map(drop);
-    (1..TRIES).find_map(|_| make().ok()).map_or_else(make, Ok).map_err(|error| Error::write(&path, &error))
+    // Without it ranks would write into filters that they do not know of.
+    settled(|| File::create(&path)).map(drop).map_err(|error| Error::write(&path, &error))
 }
 
 /// The file is stored as the program has made it, or is not the launcher's any more.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::{Event, Message, Snapshot};
+use crate::{Event, Message, Snapshot, settled};
 
 /// The run this process belongs to.
 pub struct Run {
@@ -98,7 +98,7 @@ impl Run {
     /// True as long as the launcher lives; also if nobody can tell.
     pub fn is_alive(&self) -> bool {
         let Some(spool) = &self.first.spool else { return true };
-        File::open(spool.directory.join(crate::ALIVE)).is_ok_and(|file| file.try_lock_shared().is_err())
+        settled(|| File::open(spool.directory.join(crate::ALIVE))).is_ok_and(|file| file.try_lock_shared().is_err())
     }
 
     /// Tells the launcher.

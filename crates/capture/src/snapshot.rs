@@ -9,7 +9,7 @@ use knarr_codec::codec::{FilterSet, ReaderLevel};
 use knarr_link::Peer;
 use knarr_mapped::NodeAccount;
 
-use super::Prescription;
+use super::{Prescription, settled};
 
 /// The configuration as the launcher read and checked it. Later changes of `knarr.toml` are for the next run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -66,7 +66,8 @@ impl SpoolPlace {
 
     /// True if `spool` is the spool with this token on this node: programs that hand over to this one reach it without a link.
     pub fn is_near(&self, node: &str, spool: &Path, token: &str) -> bool {
-        self.node == node && std::fs::read(spool.join(super::ALIVE)).is_ok_and(|there| there == token.as_bytes())
+        let read = || settled(|| std::fs::read(spool.join(super::ALIVE)));
+        self.node == node && read().is_ok_and(|there| there == token.as_bytes())
     }
 }
 

@@ -4,7 +4,7 @@
 //! says only at the end that it is complete, and may be killed before. So each put leaves a record of its own behind its
 //! values, and whoever reads the log finds every put that was complete.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -70,9 +70,12 @@ impl PutLog {
         Ok(Self { values, path, most: u64::MAX, more: None, log, end: 0, room })
     }
 
-    /// True as long as the rank that writes the log at `path` lives and has the file open.
+    /// True as long as the rank that writes the log at `path` lives and has the file open, or nobody can tell.
     pub fn is_held(path: &Path) -> bool {
-        File::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
+        match File::open(path) {
+            Ok(file) => file.try_lock_shared().is_err(),
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        }
     }
 
     /// Room for `bytes` bytes of values. Returns the offset of the first one.
@@ -156,6 +159,7 @@ mod tests {
     use crate::records::{parse_puts, read_puts};
     use knarr_array::error::ErrorKind;
     use knarr_array::region::{Region, Regions};
+    use std::fs;
 
     fn put(order: u64, stride: &[u64]) -> Put {
         let boxes = Regions::from(&Region::new([order, 4], [2, 3]));

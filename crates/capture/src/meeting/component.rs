@@ -15,9 +15,10 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use super::address::Address;
-use super::names::{ADDRESS, ENDED, NODE, RUNNING, name_of, numbers};
+use super::names::{ADDRESS, ENDED, NODE, RUNNING, in_directory, name_of, numbers};
 use crate::document::get;
 use crate::message::path_bytes;
+use crate::settled::settled;
 
 /// Locked for a moment by launchers that come and go. Empty unless one of them was killed: on a network file system what a file
 /// has that is opened is new, while a file of a new name may not be seen for a minute.
@@ -67,7 +68,7 @@ pub struct Component {
 /// Whether a launcher lives; `None` if it has gone meanwhile.
 fn lives(directory: &Path, number: u64) -> Option<bool> {
     let path = directory.join(name_of(RUNNING, number));
-    let file = File::open(&path).ok()?;
+    let file = settled(|| File::open(&path)).ok()?;
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => Some(true),
         // One that leaves removes the file before it lets go of it.
@@ -244,6 +245,16 @@ impl Component {
         rendezvous.join(name).join(name_of(RUNNING, number)).exists()
     }
 
+    /// True if the launcher with this number was killed; one that leaves takes its file along.
+    pub fn was_killed(rendezvous: &Path, name: &str, number: u64) -> bool {
+        let (directory, begin) = (rendezvous.join(name), Instant::now());
+        // Locks of one that ends go one after the other.
+        while lives(&directory, number) == Some(true) && begin.elapsed() < MOMENT {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        lives(&directory, number) == Some(false)
+    }
+
     /// Says how other nodes reach the launcher.
     ///
     /// # Errors
@@ -350,14 +361,17 @@ pub struct Listed {
 
 impl Listed {
     /// What that of the component `name` in the directory `rendezvous` says. Launchers that are `known` are not read again: they
-    /// stay as they are, and no other one has their numbers. `lives` says of a launcher whether it lives, if that can be told
+    /// stay as they are, and no other one has their numbers; so does all if nobody can tell what is there. `lives` says of a launcher whether it lives, if that can be told
     /// without the file system that all nodes share.
     pub fn read(rendezvous: &Path, name: &str, known: &Self, lives: impl Fn(&Launcher) -> Option<bool>) -> Self {
         let directory = rendezvous.join(name);
         let mut found = Self::default();
         let mut running = Vec::new();
-        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
-            let name = entry.file_name();
+        let names = match in_directory(&directory) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return known.clone(),
+            names => names.unwrap_or_default(),
+        };
+        for name in names {
             let split = name.to_str().and_then(|name| name.split_once('.'));
             let Some((what, Ok(number))) = split.map(|(what, number)| (what, number.parse::<u64>())) else { continue };
             match what {
@@ -370,8 +384,9 @@ impl Listed {
         running.sort_unstable();
         for number in running {
             let read = || get::<Launcher>(&directory, &name_of(RUNNING, number)).ok().flatten();
-            // What cannot be read has gone, or says nothing that is of use here.
-            let launcher = known.launchers.get(&number).cloned().or_else(read).unwrap_or_default();
+            // What cannot be read has gone, or says nothing that is of use now.
+            let known = known.launchers.get(&number).filter(|known| **known != Launcher::default());
+            let launcher = known.cloned().or_else(read).unwrap_or_default();
             found.launchers.insert(number, launcher);
         }
         // One that goes has taken its file along. The others look after each other.
@@ -447,6 +462,8 @@ mod tests {
         // One that was killed leaves its files, which nobody locks.
         let killed = rendezvous.join("a").join(name_of(RUNNING, three.number + 1));
         fs::write(&killed, serde_json::to_vec(&launcher("1", "w")).unwrap()).unwrap();
+        let was_killed = |number: u64| Component::was_killed(&rendezvous, "a", number);
+        assert_eq!([three.number + 1, three.number, three.number - 1].map(was_killed), [true, false, false]);
         one.look_after_next();
         assert_eq!(of(), Presence::Running, "the next one of this one lives");
         three.look_after_next();
@@ -468,6 +485,29 @@ mod tests {
         drop(next);
         assert!(!rendezvous.exists());
         fs::remove_dir_all(rendezvous.parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_read_again() {
+        let rendezvous = std::env::temp_dir().join(format!("knarr-read-again-{}", std::process::id()));
+        let running = rendezvous.join("a").join(name_of(RUNNING, 3));
+        fs::create_dir_all(&running).unwrap();
+        let read = |known: &Listed| Listed::read(&rendezvous, "a", known, |_| Some(true));
+        let unread = read(&Listed::default());
+        assert_eq!(unread.launchers, BTreeMap::from([(3, Launcher::default())]));
+        fs::remove_dir(&running).unwrap();
+        fs::write(&running, serde_json::to_vec(&launcher("1", "n")).unwrap()).unwrap();
+        let known = read(&unread);
+        assert_eq!(known.launchers, BTreeMap::from([(3, launcher("1", "n"))]));
+        fs::write(&running, "{}").unwrap();
+        assert_eq!(read(&known), known);
+        // A directory that cannot be listed has as many as before, one that is gone has none.
+        fs::remove_dir_all(rendezvous.join("a")).unwrap();
+        fs::write(rendezvous.join("a"), "").unwrap();
+        assert_eq!(read(&known), known);
+        fs::remove_file(rendezvous.join("a")).unwrap();
+        assert_eq!(read(&known), Listed::default());
+        fs::remove_dir_all(rendezvous).unwrap();
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! Names of the files of a component's launchers, in the directory of the component.
 
-use std::fs;
+use std::ffi::OsString;
 use std::path::Path;
+use std::{fs, io};
+
+use crate::settled::settled;
 
 /// What the names of a launcher's files begin with; its number follows.
 pub(super) const RUNNING: &str = "running";
@@ -15,11 +18,19 @@ pub(super) fn name_of(what: &str, number: u64) -> String {
     format!("{what}.{number}")
 }
 
+/// All names in a directory.
+///
+/// # Errors
+/// Those of the file system.
+pub(super) fn in_directory(directory: &Path) -> io::Result<Vec<OsString>> {
+    settled(|| fs::read_dir(directory)?.map(|entry| Ok(entry?.file_name())).collect())
+}
+
 /// The numbers of the launchers that have a file of this name, in order.
 pub(super) fn numbers(directory: &Path, what: &str) -> Vec<u64> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let names = in_directory(directory).unwrap_or_default();
     let number = |name: &str| name.strip_prefix(what)?.strip_prefix('.')?.parse().ok();
-    let mut found: Vec<u64> = entries.filter_map(|entry| number(entry.file_name().to_str()?)).collect();
+    let mut found: Vec<u64> = names.iter().filter_map(|name| number(name.to_str()?)).collect();
     found.sort_unstable();
     found
 }

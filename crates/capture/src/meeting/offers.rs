@@ -1,6 +1,7 @@
 //! The sessions of a file: their numbers, which all nodes of the component that writes it give together, and what the programs of
 //! a node see of them: links to directories in spools.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -8,8 +9,10 @@ use knarr_array::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::images::image_of;
+use super::names::in_directory;
 use crate::config::TransferRule;
 use crate::document::{get, put};
+use crate::settled::settled;
 
 /// Number of the newest session of a file.
 const NEWEST: &str = "newest.json";
@@ -94,9 +97,12 @@ impl Offers {
 
     /// The sessions that are offered, oldest first, with their directories.
     pub fn all(&self) -> Vec<(u64, PathBuf)> {
-        let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
-        let offer = |path: PathBuf| Some((path.file_name()?.to_str()?.parse().ok()?, fs::read_link(&path).ok()?));
-        let mut all: Vec<(u64, PathBuf)> = entries.filter_map(|entry| offer(entry.path())).collect();
+        let links = |name: OsString| {
+            let link = settled(|| fs::read_link(self.directory.join(&name)));
+            Some((name.to_str()?.parse().ok()?, link.ok()?))
+        };
+        let names = in_directory(&self.directory).unwrap_or_default();
+        let mut all: Vec<(u64, PathBuf)> = names.into_iter().filter_map(links).collect();
         all.sort_unstable();
         all
     }

@@ -11,6 +11,7 @@ use knarr_array::error::{Error, Result};
 
 use super::offers::below;
 use crate::document::{get, put};
+use crate::settled::settled;
 
 /// Sessions that are remembered of each spool, at most: older ones have been taken.
 const MOST: usize = 1000;
@@ -203,7 +204,8 @@ impl Taking {
 
     /// True if some program of the component has the session open.
     pub fn is_open(taken: &Taken, token: &str, session: u64) -> bool {
-        let open = File::open(Self::path_of(taken, token, session));
+        let path = Self::path_of(taken, token, session);
+        let open = settled(|| File::open(&path));
         open.is_ok_and(|open| matches!(open.try_lock(), Err(TryLockError::WouldBlock)))
     }
 

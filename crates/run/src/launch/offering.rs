@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::meeting::{Made, Watch};
-use knarr_capture::{ALIVE, Datasets, HandedOver, NodePart, Published, Reading};
+use knarr_capture::{ALIVE, Datasets, HandedOver, NodePart, Published, Reading, settled};
 use knarr_handover::PutLog;
 use knarr_link::{Link, number_of};
 use serde::{Deserialize, Serialize};
@@ -103,7 +103,8 @@ impl Ask {
     pub(super) fn answer(&self, asker: &str, spools: &[PathBuf]) -> Result<Vec<u8>> {
         let gone = || Error::new(ErrorKind::NotFound, "the session is gone");
         let find = |file: &str| {
-            let found = spools.iter().map(|spool| spool.join(file)).find(|directory| directory.is_dir());
+            let is_there = |path: &PathBuf| settled(|| fs::metadata(path)).is_ok_and(|found| found.is_dir());
+            let found = spools.iter().map(|spool| spool.join(file)).find(is_there);
             found.filter(|_| NodePart::is_name(file)).ok_or_else(gone)
         };
         match self {
@@ -179,7 +180,7 @@ fn sessions(spools: &[PathBuf], reader: &str, known: u64) -> Result<Vec<u8>> {
         let mut told = Told { has_ended: spools.iter().any(|spool| has_ended(spool)), ..Told::default() };
         for spool in spools {
             watch.on(spool);
-            let (sessions, files) = offered(spool, reader, &mut watch);
+            let (sessions, files) = offered(spool, reader, &mut watch)?;
             told.sessions.extend(sessions);
             told.files.extend(files);
         }
@@ -191,15 +192,18 @@ fn sessions(spools: &[PathBuf], reader: &str, known: u64) -> Result<Vec<u8>> {
     }
 }
 
-/// The sessions in a spool that a component is to read and has not read, and those of which files were made for it.
-fn offered(spool: &Path, reader: &str, watch: &mut Watch) -> (Vec<Session>, Vec<MadeFile>) {
+/// The sessions in a spool that a component is to read and has not read, and those of which files were made for it. What nobody
+/// can look at has not gone.
+///
+/// # Errors
+/// `Read`.
+fn offered(spool: &Path, reader: &str, watch: &mut Watch) -> Result<(Vec<Session>, Vec<MadeFile>)> {
     let (mut sessions, mut files) = (Vec::new(), Vec::new());
-    for entry in fs::read_dir(spool).into_iter().flatten().flatten() {
-        let directory = entry.path();
-        let Some(file) = entry.file_name().into_string().ok().filter(|name| NodePart::is_name(name)) else { continue };
+    for directory in HandedOver::directories(spool)? {
         if HandedOver::is_noted(&directory, reader, Reading::Done) {
             continue;
         }
+        let Some(file) = directory.file_name().and_then(|name| name.to_str()).map(ToOwned::to_owned) else { continue };
         if let Some(handed) = HandedOver::file_of(&directory) {
             if let (true, Ok(token)) =
                 (handed.rule.transfer.to().iter().any(|name| name == reader), fs::read_to_string(spool.join(ALIVE)))
@@ -210,26 +214,29 @@ fn offered(spool: &Path, reader: &str, watch: &mut Watch) -> (Vec<Session>, Vec<
             }
             continue;
         }
-        sessions.extend(session(&directory, reader, file, watch));
+        sessions.extend(session(&directory, reader, file, watch)?);
     }
     sessions.sort_by(|a, b| (&a.handed.target, a.handed.session).cmp(&(&b.handed.target, b.handed.session)));
     files.sort_by(|a, b| (&a.target, a.made.session).cmp(&(&b.target, b.made.session)));
-    (sessions, files)
+    Ok((sessions, files))
 }
 
 /// The session in a directory, if a component is to read it.
-fn session(directory: &Path, reader: &str, file: String, watch: &mut Watch) -> Option<Session> {
-    let find = || HandedOver::find(directory).ok().flatten();
-    let handed = find().or_else(|| {
-        // One that is begun at this moment has its record next. What else lies in a spool has a word for its name.
-        let is_begun = file.starts_with(|first: char| first.is_ascii_digit());
-        is_begun.then(|| watch.on(directory))?;
-        find()
-    })?;
+///
+/// # Errors
+/// `Read`.
+fn session(directory: &Path, reader: &str, file: String, watch: &mut Watch) -> Result<Option<Session>> {
+    let mut found = readable(HandedOver::find(directory))?;
+    // One that is begun at this moment has its record next. What else lies in a spool has a word for its name.
+    if found.is_none() && file.starts_with(|first: char| first.is_ascii_digit()) {
+        watch.on(directory);
+        found = readable(HandedOver::find(directory))?;
+    }
+    let Some(handed) = found else { return Ok(None) };
     let rule = &handed.rule.transfer;
     let is_for = handed.session > 0 && rule.is_read(handed.session) && rule.to().iter().any(|name| name == reader);
     if !is_for {
-        return None;
+        return Ok(None);
     }
     watch.on(directory);
     // In this order: what is closed stays as it is.
@@ -238,17 +245,27 @@ fn session(directory: &Path, reader: &str, file: String, watch: &mut Watch) -> O
     let ranks = handed.own_part().map_or_else(|| (0..handed.ranks).collect(), |part| part.ranks.clone());
     let gone = ranks.into_iter().find(|&rank| !PutLog::is_held(&directory.join(HandedOver::log(rank))));
     let is_open = !is_closed && !HandedOver::is_closed(directory);
-    let header = fs::metadata(directory.join(HandedOver::PUBLISHED)).ok()?;
-    let handed = if is_closed { HandedOver::read(directory).ok().flatten()? } else { handed };
+    let published = directory.join(HandedOver::PUBLISHED);
+    let header = match settled(|| fs::metadata(&published)) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        found => found.map_err(|error| Error::read(&published, &error))?,
+    };
+    let handed = if is_closed { readable(HandedOver::read(directory))? } else { Some(handed) };
+    let Some(handed) = handed else { return Ok(None) };
     let written = header.mtime_nsec().saturating_add(header.mtime().saturating_mul(1_000_000_000));
-    Some(Session {
+    Ok(Some(Session {
         file,
         is_closed,
         header: (header.len(), written, header.ino()),
-        published: Published::read(directory).ok().flatten(),
+        published: readable(Published::read(directory))?,
         gone: gone.filter(|_| is_open),
         handed,
-    })
+    }))
+}
+
+/// What a record says; nothing if it is damaged.
+fn readable<T>(read: Result<Option<T>>) -> Result<Option<T>> {
+    read.or_else(|error| if error.kind() == ErrorKind::Corrupt { Ok(None) } else { Err(error) })
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use knarr_array::error::Result;
 use knarr_capture::config::Route;
 use knarr_capture::meeting::{Address, Component, Launcher, Listed, Met, Presence, Watch, has_local_locks};
-use knarr_capture::{ALIVE, ENDED, Part, Snapshot, SpoolPlace};
+use knarr_capture::{ALIVE, ENDED, Part, Snapshot, SpoolPlace, settled};
 
 use super::news::spawn;
 use super::telling::{Key, Telling, patience};
@@ -64,6 +64,11 @@ impl Partner {
         }
     }
 
+    /// True if one of its launchers was killed.
+    pub(super) fn was_killed(&self, (rendezvous, name): &Key) -> bool {
+        self.others.keys().any(|number| Component::was_killed(rendezvous, name, *number))
+    }
+
     /// True if the launcher whose spool has this token is one of those that live.
     pub(super) fn has(&self, token: &str) -> bool {
         self.presence() != Presence::Absent && self.others.values().any(|other| other.launcher.token == token)
@@ -72,7 +77,7 @@ impl Partner {
 
 /// True if a spool of this node has a launcher that lives.
 pub(super) fn lives(spool: &Path) -> bool {
-    File::open(spool.join(ALIVE)).is_ok_and(|alive| alive.try_lock_shared().is_err())
+    settled(|| File::open(spool.join(ALIVE))).is_ok_and(|alive| alive.try_lock_shared().is_err())
 }
 
 /// True if the program has ended whose launcher has this spool.
@@ -252,7 +257,8 @@ impl Shared {
             let listed = Listed::read(&rendezvous, &name, &before.listed, asked);
             let mut now = Partner { was_seen: before.was_seen, ..Partner::default() };
             for (number, launcher) in &listed.launchers {
-                let mut other = before.others.get(number).cloned().unwrap_or_else(|| {
+                let known = before.others.get(number).filter(|other| other.launcher == *launcher);
+                let mut other = known.cloned().unwrap_or_else(|| {
                     let is_near = near(launcher);
                     Other { launcher: launcher.clone(), is_near, address: None }
                 });
