@@ -504,3 +504,26 @@ def test_what_a_killed_launcher_leaves_goes_with_the_next_run(components, couple
     assert "not delivered" not in again.err
     for rest in components.top.glob("*/knarr-run-*"):
         shutil.rmtree(rest)
+
+
+def test_what_a_writer_without_its_launcher_writes_is_not_taken_for_a_session(components, coupled):
+    """The program goes on, and writes the file itself: what is there may be half of it."""
+    folder = components.folder
+    writes = command(coupled, "write", "a.nc", "2x1", 1, "hang")
+    after = "while ! test -e go; do sleep 0.02; done; echo $$ > writer; exec "
+    model = components.start("model", "sh", "-c", after + shlex.join(map(str, writes)))
+    before = "while ! test -e a.nc; do sleep 0.02; done; exec "
+    reads = shlex.join(map(str, command(coupled, "read", "a.nc", "1x2", 1, "absent")))
+    analysis = components.start("analysis", "sh", "-c", before + reads)
+    time.sleep(1)
+    os.kill(model.pid, signal.SIGKILL)
+    model.wait()
+    (folder / "go").touch()
+    read = components.finish(analysis, ok=False)
+    os.kill(int((folder / "writer").read_text()), signal.SIGTERM)
+    wait_for_the_end_of(coupled)
+    assert read.code == 0, read.err
+    assert "the 'knarr run' of component 'model' was killed" in read.err, read.err
+    both(components, command(coupled, "write", "a.nc", "2x1"), command(coupled, "read", "a.nc", "1x2"))
+    for rest in components.top.glob("*/knarr-run-*"):
+        shutil.rmtree(rest)

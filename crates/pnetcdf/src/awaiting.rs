@@ -89,8 +89,9 @@ pub(crate) fn await_next(wanted: &Wanted, reader: &str, is_spread: bool) -> Resu
         }
         let (met, rule) = (met?, &wanted.rule.transfer);
         if met.is_over(rule.timeout()) {
-            // A file that is there before the writer has come may be of an earlier run.
-            return if rule.may_make_files() && wanted.is_there() {
+            // A file that is there before the writer has come may be of an earlier run. One that is there behind the end of its
+            // launcher may be half written: the program goes on.
+            return if rule.may_make_files() && wanted.is_there() && !met.was_killed {
                 Ok(Next::File(None))
             } else {
                 Err(reader.missed(&met))
@@ -267,6 +268,7 @@ impl<'w> Reader<'w> {
 pub(crate) fn over(met: &Met, rule: &TransferRule) -> String {
     let (from, timeout) = (rule.from(), rule.timeout().as_secs_f64());
     match &met.why {
+        _ if met.was_killed => format!("the 'knarr run' of component '{from}' was killed"),
         Some(why) => format!("component '{from}' has not been reached for {timeout} s (timeout): {why}"),
         None if met.presence == Presence::Absent && !met.was_seen => {
             format!("component '{from}' was not started within {timeout} s (timeout)")

@@ -49,6 +49,9 @@ pub struct Met {
     pub why: Option<String>,
     /// It was there in the life of this run.
     pub was_seen: bool,
+    /// One of its launchers was killed. Its program may go on, and writes what it transferred into files.
+    #[serde(default)]
+    pub was_killed: bool,
     /// When it gave the last sign of life, or this run began: milliseconds since 1970.
     pub since: u64,
 }
@@ -58,7 +61,7 @@ impl Met {
 
     /// One that nobody has seen since this moment.
     pub fn nobody() -> Self {
-        Self { presence: Presence::Absent, why: None, was_seen: false, since: now() }
+        Self { presence: Presence::Absent, why: None, was_seen: false, was_killed: false, since: now() }
     }
 
     /// Directory in which the launcher says what it knows of the component `name` in the directory `rendezvous`.

@@ -124,7 +124,10 @@ impl Writer {
             changes = now;
             // What a run that was killed has left is of no account.
             let failed = partner.failed.clone();
-            let there = if partner.presence() == Presence::Absent { BTreeMap::new() } else { partner.others };
+            let is_absent = partner.presence() == Presence::Absent;
+            let was_killed = is_absent && partner.was_seen && partner.was_killed(&self.key);
+            self.state().image.set_killed(was_killed);
+            let there = if is_absent { BTreeMap::new() } else { partner.others };
             let come = self.come(&there, failed.as_deref());
             // What programs could not be told until now is tried again with each look.
             let told = self.tell_programs();

@@ -106,6 +106,11 @@ impl Image {
         self.telling.tell()
     }
 
+    /// Whether a launcher was killed.
+    pub(super) fn set_killed(&mut self, was_killed: bool) {
+        self.telling.set_killed(was_killed);
+    }
+
     /// There is a launcher that cannot be asked yet. That it has come is a sign of life.
     pub(super) fn await_way(&mut self, launcher: u64, why: &str) {
         if !self.launchers.contains_key(&launcher) {

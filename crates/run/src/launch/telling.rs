@@ -12,6 +12,9 @@ use knarr_capture::{Snapshot, SpoolPlace};
 /// A component, and the directory in which it is met.
 pub(super) type Key = (PathBuf, String);
 
+/// Whether a component is there, if not, why, and whether it was killed.
+type Known = (Presence, Option<String>, bool);
+
 /// What programs are told of a component.
 pub(super) struct Telling {
     own: SpoolPlace,
@@ -22,7 +25,7 @@ pub(super) struct Telling {
     /// What is known now.
     now: Met,
     /// What they were told last.
-    told: Option<(Presence, Option<String>)>,
+    told: Option<Known>,
     /// Since when they cannot be told.
     failing: Option<Instant>,
 }
@@ -41,6 +44,11 @@ impl Telling {
         (self.now.presence, self.now.why) = (presence, why);
     }
 
+    /// Whether one of its launchers was killed.
+    pub(super) fn set_killed(&mut self, was_killed: bool) {
+        self.now.was_killed = was_killed;
+    }
+
     /// It gives a sign of life now.
     pub(super) fn heard(&mut self) {
         self.now.heard();
@@ -52,7 +60,7 @@ impl Telling {
     /// # Errors
     /// `Write`.
     pub(super) fn tell(&mut self) -> Result<()> {
-        let state = (self.now.presence, self.now.why.clone());
+        let state = (self.now.presence, self.now.why.clone(), self.now.was_killed);
         if self.told.as_ref() == Some(&state) {
             return Ok(());
         }
