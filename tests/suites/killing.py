@@ -102,7 +102,7 @@ def kill(victims: Callable[[], Sequence[int | None]], goes_on: Callable[[], bool
 def has_ended(launcher: subprocess.Popen, program: Path) -> bool:
     """True if the launcher ended. PMIx 4.2 may wait for ever in its own finalization when a rank was killed early: the
     launcher waits for such an mpirun, as a shell would, and it is ended here."""
-    if launcher.poll() is None and not ranks_left(program):
+    if launcher.poll() is None and victim_of(launcher.pid, "rank", program) is None:
         mpirun = victim_of(launcher.pid, "mpirun", program)
         with contextlib.suppress(OSError):  # It may end at any moment.
             if mpirun and waits(mpirun) and age_of(mpirun) > PATIENCE_S / 6:

@@ -85,8 +85,8 @@ def sides(folder: Path, program: Path, is_apart: bool = False) -> dict[str, Side
 
 
 def both_end(started: dict[str, Side], program: Path) -> None:
-    for name, side in started.items():
-        until(lambda side=side: has_ended(side.launcher, program), f"launcher of the {name}")
+    # Either may wait for the other one, whose mpirun never ends.
+    until(lambda: all([has_ended(side.launcher, program) for side in started.values()]), "launchers")
     until(lambda: not ranks_left(program), "ranks")
 
 
@@ -143,9 +143,13 @@ def prepare(top: Path) -> Callable[[Path, str], str]:
     program = built(PROGRAM, top)
     (top / "first").mkdir()
     (top / "first" / "knarr.toml").write_text(RULE)
-    begin = time.monotonic()
-    both_end(sides(top / "first", program), program)
-    longest = time.monotonic() - begin
+    took = []
+    for _ in range(2):
+        begin = time.monotonic()
+        both_end(sides(top / "first", program), program)
+        took.append(time.monotonic() - begin)
+    # The first run reads what no file system has in memory, and in the end only launchers are left.
+    longest = 0.8 * min(took)
     return lambda folder, kind: once(folder, program, kind, longest)
 
 
