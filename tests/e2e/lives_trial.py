@@ -34,7 +34,7 @@ LIBRARY_CALLS = re.compile(
 )
 """Calls of a rank that are those of its own library."""
 IS_NEWER = "a newer file has its name"
-NO_HEADER = re.compile(r"/header\.nc: (the header ends at byte|HDF5 cannot open the file)")
+NO_HEADER = re.compile(r"/header\.nc: (the header ends at byte|header byte 4: no classic|HDF5 cannot open the file)")
 REMOVING = {"unlink", "stat", "getdents", "open", "flock"}
 """Calls of whoever tidies up. What one that fails leaves there is removed by the next run."""
 MPI = {
