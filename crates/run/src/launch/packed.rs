@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use knarr_array::error::{Error, Result};
-use knarr_capture::{mark_packed, unmark_packed};
+use knarr_capture::{mark_packed, settled, unmark_packed};
 use knarr_formats::hdf5::AsMade;
 
 use crate::processes::Identity;
@@ -32,7 +32,7 @@ impl PackedFiles {
     /// `Read`, `Write`.
     pub(super) fn note(&self, path: &Path, as_made: &AsMade) -> Result<()> {
         let Some(spool) = self.spool.as_ref().filter(|_| !as_made.is_empty()) else { return Ok(()) };
-        let file = match std::fs::metadata(path) {
+        let file = match settled(|| std::fs::metadata(path)) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             found => found.map_err(|error| Error::read(path, &error))?,
         };
@@ -56,7 +56,7 @@ impl PackedFiles {
 
     /// As [`PackedFiles::forget`], of the file at `path`, if there is one.
     pub(super) fn forget_at(&self, path: &Path) {
-        if let Ok(file) = std::fs::metadata(path) {
+        if let Ok(file) = settled(|| std::fs::metadata(path)) {
             self.forget(&file);
         }
     }
