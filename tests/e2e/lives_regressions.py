@@ -85,5 +85,14 @@ REGRESSIONS = [
     Regression(
         "a file in its place was missed", "pnetcdf", "launcher", "statx", "TOP/work/hist_#.nc$", 0, "ENOMEM", True
     ),
+    Regression(
+        "a part of a whole file stayed",
+        "pnetcdf, two nodes",
+        "launcher a",
+        "unlink",
+        "/#-#/handed-over.json$",
+        0,
+        "kill",
+    ),
     Regression("what was not so was told", "pnetcdf, kept, too", "launcher r", "openat", "/images/made", 1, "ENOSPC+"),
 ]

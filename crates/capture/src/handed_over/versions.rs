@@ -48,6 +48,11 @@ impl HandedOver {
         Replaces::Known(Known { older, note: Some(note) })
     }
 
+    /// True if what was made of it is in its place.
+    pub fn is_in_place(&self, directory: &Path) -> bool {
+        self.placed(directory).is_some()
+    }
+
     /// What was made of it, if that is in its place.
     fn placed(&self, directory: &Path) -> Option<FileIdentity> {
         let placed = Placed(&directory.join(PLACED)).list();

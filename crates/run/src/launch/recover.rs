@@ -79,6 +79,12 @@ pub fn recover(
             }
             continue;
         }
+        if handed.part == 0 && !missing.is_empty() && handed.is_in_place(&directory) {
+            // Other nodes have heard that the file is in its place, and have removed their parts.
+            HandedOver::discard(&directory);
+            spools.extend(directory.parent().map(Path::to_owned));
+            continue;
+        }
         let target = handed.target.clone();
         let output = handed.rule.made_of(&target);
         let was_made = made.contains(&output);
