@@ -340,10 +340,15 @@ class Trial:
     def found(self, noted: Told) -> dict[str, Seeds | None]:
         """What is in each file."""
         found: dict[str, Seeds | None] = {}
-        for name in noted.files():
+        for name, generations in noted.files().items():
             try:
                 found[name] = self.read(name)
             except (OSError, KeyError, IndexError, ValueError) as error:
+                newest = generations[-1]
+                if self.was_killed and not newest.is_closed and not newest.has_accepted():
+                    # Without a launcher the program's library has begun it anew, and was killed with the program.
+                    found[name] = None
+                    continue
                 found[name] = {(-1, 0): {-1}}
                 self.lived.wrong.append(f"WRONG: {name} cannot be read: {error}")
         return found
@@ -382,8 +387,9 @@ class Trial:
             # written. What has the name is whole, and the user decides.
             for path in (*spools(SHARED_MEMORY), *spools(self.place / ".knarr")):
                 shutil.rmtree(path)
-            for values in (self.place / ".knarr").glob("knarr-spool-*"):
-                values.unlink()
+            for pattern in ("knarr-spool-*", "header-*"):
+                for path in (self.place / ".knarr").glob(pattern):
+                    path.unlink()
         # MPI ends the other launchers when one of them fails.
         was_ended = bool(self.life.nodes) and self.lived.code != 0
         if found and (self.was_killed or was_ended or failed in REMOVING):
