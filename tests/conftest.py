@@ -1,5 +1,5 @@
-"""Three tests run at a time, because many of them wait. What cannot be tested on a machine is skipped, with the reason.
-Where CI is set, a skip fails."""
+"""Four tests run at a time on two processors, because many of them wait. What cannot be tested on a machine is skipped,
+with the reason. Where CI is set, a skip fails."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ REFUSED = bool(os.environ.get("CI"))
 # Open MPI starts nothing as root otherwise, and in containers there is no other user.
 for option in ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"):
     os.environ[option] = "1"
+# Ranks of one machine reach each other by memory. Looking for networks is half of what a short program of MPI takes.
+os.environ |= {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader"}
 if "PYTEST_XDIST_WORKER" in os.environ:
     # netCDF4 has set it in the process that gives out the tests. hdf5plugin would leave out the filters that are there.
     os.environ.pop("HDF5_PLUGIN_PATH", None)
@@ -24,7 +26,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 def pytest_xdist_auto_num_workers() -> int:
     """Of `-n auto`."""
-    return 3 if (os.cpu_count() or 1) > 1 and namespaces.may_be_own() else 1
+    return 4 if (os.cpu_count() or 1) > 1 and namespaces.may_be_own() else 1
 
 
 def pytest_configure(config: pytest.Config) -> None:
