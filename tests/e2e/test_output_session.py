@@ -166,6 +166,7 @@ def on_nodes(folder: Path, **ranks: int) -> list[object]:
     hosts = ",".join(f"{node}:{count}" for node, count in ranks.items())
     # The network of a test may have no other interface.
     network = [word for part in ("oob", "btl") for word in ("--mca", f"{part}_tcp_if_include", "lo")]
+    network += ["--mca", "btl", "self,vader,tcp"]
     how = ["--mca", "plm", "rsh", "--mca", "plm_rsh_agent", agent, "--host", hosts, *network]
     return [*mpi(MPI, sum(ranks.values())), *how]
 

@@ -96,7 +96,7 @@ def test_a_session_may_wait_for_its_reader_without_an_end(components, sessions):
     components.config = HDF5.replace('"60s"', SOON) + 'when_late = "wait"\n'
     model = components.start("model", sessions, "write", "a%d.h5", 2, 0)
     # Another component of that name ends without it, once the writer may have seen it.
-    until_the_writer_runs = "until [ -e ../.knarr-transfer/model/component.json ]; do sleep 0.1; done; sleep 2"
+    until_the_writer_runs = "until ls ../.knarr-transfer/model/running.*; do sleep 0.1; done >ls 2>&1; rm ls; sleep 2"
     components.finish(components.start("analysis", "sh", "-c", until_the_writer_runs))
     analysis = components.finish(components.start("analysis", sessions, "read", "a%d.h5", 2, 0))
     assert list(got(analysis.out).values()) == [[0, 1]]

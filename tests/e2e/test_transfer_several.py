@@ -261,14 +261,15 @@ def await_session(components: Spread) -> None:
         time.sleep(0.02)
 
 
-def rid(components: Spread, process: subprocess.Popen[str]) -> Ran:
-    """Ends a job. mpirun kills its launchers a second after it has terminated them."""
+def rid(components: Spread, process: subprocess.Popen[str], may_keep: bool = False) -> Ran:
+    """Ends a job. mpirun kills its launchers a second after it has terminated them: what the program had closed may be
+    kept then."""
     for _, pid in components.pids(process.name):
         if is_launcher(components, pid):
             os.kill(pid, signal.SIGCONT)
     process.terminate()
     ran = components.finish(process, ok=False)
-    tidy(components)
+    tidy(components, may_keep)
     return ran
 
 
@@ -330,7 +331,7 @@ def test_a_node_of_the_writer_that_fails_after_the_close_is_named(components, co
         "b": "node 'b' is gone",
     }
     assert said[node] in ran.err, ran.err
-    rid(components, model)
+    rid(components, model, may_keep=True)
 
 
 @pytest.mark.parametrize("what", ["kill", "exit"])
@@ -393,10 +394,15 @@ def test_two_runs_of_one_name_are_refused(components, coupled):
     components.finish(model)
 
 
-def tidy(components: Spread) -> None:
-    """What launchers that were killed leave goes with the next run."""
+def tidy(components: Spread, may_keep: bool = False) -> None:
+    """What launchers that were killed leave goes with the next run, or is named there and can be made."""
     for rest in components.top.glob("*/knarr-run-*"):
         shutil.rmtree(rest)
     for name in ("model", "analysis"):
         ran = components.finish(components.start(name, "true"))
-        assert "not delivered" not in ran.err
+        kept = re.findall(r"'knarr run --recover (\S+)' finishes", ran.err)
+        assert may_keep or not kept, ran.err
+        for spool in filter(os.path.exists, kept):
+            again = [components.program, "run", "--recover", spool]
+            made = subprocess.run(again, env=components.environment, capture_output=True, text=True, check=False)
+            assert made.returncode == 0, made.stderr
