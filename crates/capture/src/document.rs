@@ -11,6 +11,9 @@ use knarr_array::error::{Error, Result};
 
 use crate::settled::settled;
 
+/// How often a document is tried to be written whose beginning is gone.
+const TRIES: usize = 10;
+
 /// Where a document is written for which room was set aside.
 const RESERVED: &str = "reserved";
 
@@ -39,7 +42,10 @@ fn write(directory: &Path, beside: PathBuf, name: &str, content: &impl Serialize
         file.set_len(text.len() as u64)?;
         fs::rename(&beside, directory.join(name))
     };
-    settled(write).map_err(|error| Error::write(directory, &error))
+    // Another rank may write the same at this moment, and give its name to what this one has begun.
+    let again = |error: io::Error| if error.kind() == io::ErrorKind::NotFound { write() } else { Err(error) };
+    let written = || (1..TRIES).fold(write(), |written, _| written.or_else(again));
+    settled(written).map_err(|error| Error::write(directory, &error))
 }
 
 /// Sets room aside for a document of so many bytes that is written later, when there may be none left.
@@ -63,5 +69,24 @@ pub(crate) fn get<T: for<'de> Deserialize<'de>>(directory: &Path, name: &str) ->
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::read(&path, &error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_may_write_the_same_at_the_same_moment() {
+        let directory = std::env::temp_dir().join(format!("knarr-document-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..500).for_each(|_| put(&directory, "note", &"the same").unwrap()));
+            }
+        });
+        assert_eq!(get::<String>(&directory, "note").unwrap().as_deref(), Some("the same"));
+        fs::remove_dir_all(&directory).unwrap();
+        assert!(put(&directory, "note", &"the same").is_err());
     }
 }
