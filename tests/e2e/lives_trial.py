@@ -216,9 +216,7 @@ class Trial:
             return program
         if life.nodes:
             node = (
-                f"n=$(echo {life.nodes} | cut -c$((OMPI_COMM_WORLD_RANK + 1))); "
-                f"export KNARR_NODE_RANKS=$(echo {life.nodes} | fold -w1 | grep -c $n); "
-                'KNARR_SIDE=$n KNARR_NODE=$n exec "$@"'
+                f'n=$(echo {life.nodes} | cut -c$((OMPI_COMM_WORLD_RANK + 1))); KNARR_SIDE=$n KNARR_NODE=$n exec "$@"'
             )
             return [*mpirun, "sh", "-c", node, "sh", *run, "--", *program]
         if life.reads:

@@ -24,11 +24,6 @@ ALL = '[[file]]\npattern = "*"\n'
 RANKS = 4
 SHARED_MEMORY = Path("/dev/shm")
 TIME_LIMIT_S = 120
-NODE = """
-export KNARR_NODE=$(echo $NODES | cut -d, -f$((OMPI_COMM_WORLD_RANK + 1)))
-export KNARR_NODE_RANKS=$(echo $NODES | tr , '\\n' | grep -cx "$KNARR_NODE")
-"""
-"""In a shell of each rank: its node, of the list NODES, and how many ranks are there."""
 
 
 def records(folder: Path) -> Iterator[tuple[Path, dict]]:
@@ -90,7 +85,7 @@ class Launcher:
         """With `within`, launchers are started by that command; with `before`, all is."""
         (self.top / "knarr.toml").write_text(config)
         arguments = [self.program, "run", "-c", self.top / "knarr.toml", "--json", self.top / "result.json", "--"]
-        each = ["sh", "-c", NODE + 'exec "$@"', "sh"]
+        each = ["sh", "-c", 'n=$(echo $NODES | cut -d, -f$((OMPI_COMM_WORLD_RANK + 1))); KNARR_NODE=$n exec "$@"', "sh"]
         if nodes is None:
             each = []
         else:

@@ -18,7 +18,6 @@ from pathlib import Path
 
 import pytest
 
-from nodes import NODE
 from running import MPIRUN, Ran
 from test_pnetcdf import SHARED_MEMORY, built
 from test_transfer import PROGRAMS, RULE, Components, command, coupled, made_components
@@ -42,12 +41,13 @@ class Spread(Components):
         temporary.mkdir(exist_ok=True)
         mpirun, program = command[: len(MPIRUN) + 1], command[len(MPIRUN) + 1 :]
         assert int(mpirun[-1]) == len(nodes), "a node for each rank"
-        each = ["sh", "-c", NODE + f'echo $KNARR_NODE $$ >> {pids}; exec "$@"', "sh"]
+        begin = f"n=$(echo {','.join(nodes)} | cut -d, -f$((OMPI_COMM_WORLD_RANK + 1))); echo $n $$ >> {pids}; "
+        each = ["sh", "-c", begin + 'KNARR_NODE=$n exec "$@"', "sh"]
         arguments = ["run", "-c", config, "--as", name, "--json", self.top / f"{name}.json", "--"]
         process = subprocess.Popen(
             [str(word) for word in [*mpirun, *each, self.program, *arguments, *program]],
             text=True,
-            env={**self.environment, "TMPDIR": str(temporary), "NODES": ",".join(nodes), **env},
+            env={**self.environment, "TMPDIR": str(temporary), **env},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=self.folder,

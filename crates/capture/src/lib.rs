@@ -40,9 +40,6 @@ pub const RUN_DIRECTORY: &str = "KNARR_RUN";
 /// Environment variable with the name of the node, where it is not that of the machine: for tests, and for containers that
 /// share a host name.
 pub const NODE: &str = "KNARR_NODE";
-/// Environment variable with the number of the job's ranks on the node that `KNARR_NODE` names: a launcher that knows it need
-/// not wait for ranks that may still begin.
-pub const NODE_RANKS: &str = "KNARR_NODE_RANKS";
 /// The library inside the program, as it is called in every installation.
 pub const PRELOAD: &str = "libknarr_preload.so";
 /// The [`Snapshot`], as JSON. The launcher replaces it when it has learnt more.

@@ -16,7 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::{HandedOver, NODE, NODE_RANKS, Snapshot};
+use knarr_capture::{HandedOver, NODE, Snapshot};
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
@@ -65,15 +65,6 @@ struct Job {
 
 impl Job {
     fn of(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
-        let mut job = Self::told(&variable)?;
-        if variable(NODE).is_some() {
-            // What started the ranks counts those of the machine.
-            job.here = variable(NODE_RANKS).and_then(|text| text.parse().ok());
-        }
-        Some(job)
-    }
-
-    fn told(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let number = |name: &str| variable(name).and_then(|text| text.parse::<u64>().ok());
         let several = |name: &str| number(name).filter(|&count| count > 1);
         let parent = || rustix::process::Pid::as_raw(rustix::process::getppid());
@@ -283,7 +274,7 @@ impl First {
         let since = Instant::now();
         let mut now = lock(state);
         loop {
-            let all_came = self.job.here.is_some_and(|here| now.came + 1 >= here);
+            let all_came = self.job.here.is_some_and(|here| now.came + 1 >= here) && std::env::var_os(NODE).is_none();
             let is_done = now.present == 0 && (all_came || since.elapsed() > GRACE);
             let is_late = has_failed && since.elapsed() > AFTER_FAILURE;
             if is_done || is_late || is_terminated() && (now.present == 0 || since.elapsed() > HURRY) {
@@ -413,8 +404,6 @@ mod tests {
             ("PMIX_NAMESPACE", "123"),
         ];
         assert_eq!(job(&open), Some(Job { id: "123".to_owned(), ranks: 8, here: Some(4), rank: Some(5) }));
-        let named = |ranks| job(&[&open[..], &[(NODE, "a")], ranks].concat()).unwrap().here;
-        assert_eq!((named(&[]), named(&[(NODE_RANKS, "3")])), (None, Some(3)));
         let hydra = job(&[("PMI_SIZE", "2"), ("MPI_LOCALNRANKS", "2"), ("PMI_RANK", "0")]).unwrap();
         assert_eq!((hydra.ranks, hydra.here, hydra.rank), (2, Some(2), Some(0)));
         let slurm = [
