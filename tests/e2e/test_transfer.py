@@ -86,6 +86,13 @@ class Components:
         self.launchers.append(process.pid)
         return process
 
+    def await_running(self, name: str) -> None:
+        """Others see that it runs: on a busy machine that may take longer than they wait for it."""
+        end = time.monotonic() + TIME_LIMIT_S
+        while not list(self.top.glob(f".knarr-transfer/{name}/running.*")):
+            assert time.monotonic() < end, name
+            time.sleep(0.01)
+
     def spools(self) -> list[Path]:
         """Those of these launchers: other tests may run on this machine."""
         return [path for pid in self.launchers for path in SHARED_MEMORY.glob(f"knarr-spool-{pid}-*")]
@@ -383,6 +390,7 @@ def test_a_get_waits_as_long_as_the_writer_lives(components, coupled):
     """And the launcher says what for."""
     components.config = RULE.replace("60s", "1s") + 'publish = "sync"\n'
     model = components.start("model", *command(coupled, "write", "a.nc", "2x1", 1, "hang"))
+    components.await_running("model")
     analysis = components.start("analysis", *command(coupled, "read", "a.nc", "1x2", 1, "fails"))
     end = time.monotonic() + 20
     while not (components.folder / "opened").exists():

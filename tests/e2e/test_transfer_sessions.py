@@ -22,6 +22,7 @@ __all__ = ["components", "coupled"]
 HDF5 = RULE.replace('"*.nc"', '"*.h5"')
 SOON = '"300ms"'
 """How long components are waited for that do not come."""
+UNTIL_THE_READER_RUNS = "until ls ../.knarr-transfer/analysis/running.*; do sleep 0.1; done >ls 2>&1; rm ls"
 
 
 @pytest.fixture(scope="module")
@@ -53,10 +54,12 @@ def test_a_process_never_gets_a_session_again_that_it_has_closed(components, ses
 
 def test_a_slow_reader_that_lives_gets_all(components, sessions):
     """However long a session waits for it."""
-    # The writer may take a while to start on a busy machine; the last session is read after 1.5 s.
     components.config = HDF5.replace('"60s"', '"1s"')
+    writes = shlex.join(map(str, [sessions, "write", "a%d.h5", 4, 0]))
+    model = components.start("model", "sh", "-ec", f"{UNTIL_THE_READER_RUNS}; {writes}")
+    components.await_running("model")
     analysis = components.start("analysis", sessions, "read", "a%d.h5", 4, 500)
-    components.finish(components.start("model", sessions, "write", "a%d.h5", 4, 0))
+    components.finish(model)
     (numbers,) = got(components.finish(analysis).out).values()
     assert numbers == [0, 1, 2, 3]
 
@@ -64,6 +67,7 @@ def test_a_slow_reader_that_lives_gets_all(components, sessions):
 def test_a_reader_waits_for_a_slow_writer_that_lives(components, sessions):
     components.config = HDF5.replace('"60s"', SOON)
     model = components.start("model", sessions, "write", "a.h5", 2, 800)
+    components.await_running("model")
     analysis = components.finish(components.start("analysis", sessions, "read", "a.h5", 2, 0))
     assert list(got(analysis.out).values()) == [[0, 1]]
     assert "component 'model' runs and has not closed a session that was not read" in analysis.err, analysis.err

@@ -166,6 +166,7 @@ def test_a_writer_that_renames_what_it_has_written(components, name, reader):
 def test_what_never_comes_is_absent_after_a_while(components):
     components.config = FILES.replace('"60s"', '"500ms"')
     model = components.start("model", "sleep", "4")
+    components.await_running("model")
     begin = time.monotonic()
     ran = components.finish(reads(components, "[ ! -e f9.nc ]; [ ! -e f9.nc ]; [ ! -e g.nc ]; ! cat f8.nc"))
     assert time.monotonic() - begin < 4

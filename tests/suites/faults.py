@@ -5,9 +5,9 @@
     .venv/bin/python tests/suites/faults.py --share 0.05 --seed 7          # some of each
     .venv/bin/python tests/suites/faults.py --life "pnetcdf, spilled" --victim worker
 
-`tests/e2e/lives.py` has the table of lives and says what is looked at afterwards. Said at the end, for each life and
-each process in it: how many calls it makes, how many faults were tried, how many of them were not reached, how many
-led to something wrong. Exit code 1 if anything was.
+`tests/e2e/lives.py` has the table of lives and says what is looked at afterwards. Said for each life and each process
+in it, once it is through: how many calls it makes, how many faults were tried, how many of them were not reached, how
+many led to something wrong. Exit code 1 if anything was.
 """
 
 from __future__ import annotations
@@ -68,13 +68,12 @@ def one(made: Injector, folder: Path, life: Life, name: str, share: float, seed:
     return found
 
 
-def tell(found: list[Found]) -> None:
-    print(f"{'life':26} {'process':12} {'calls':>6} {'tried':>6} {'missed':>7} {'wrong':>6}")
-    for row in found:
-        tried = sum(row.tried.values())
-        print(f"{row.life:26} {row.victim:12} {row.calls:6} {tried:6} {row.missed:7} {len(row.wrong):6}")
-    kinds = sum((row.tried for row in found), Counter())
-    print("tried: " + ", ".join(f"{kind} {count}" for kind, count in kinds.most_common()))
+def tell(row: Found) -> None:
+    """Its line of the table."""
+    tried = sum(row.tried.values())
+    print(f"{row.life:26} {row.victim:12} {row.calls:6} {tried:6} {row.missed:7} {len(row.wrong):6}", flush=True)
+    for wrong in row.wrong:
+        print(wrong, flush=True)
 
 
 def main() -> int:
@@ -85,7 +84,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
-    print(f"seed {arguments.seed}, {arguments.share:.0%} of all faults", flush=True)
+    print(f"seed {arguments.seed}, {arguments.share:.1%} of all faults", flush=True)
     with tempfile.TemporaryDirectory(prefix="knarr-faults-") as name:
         folder = Path(name)
         made = injector(folder)
@@ -102,10 +101,12 @@ def main() -> int:
                 for victim in life.victims:
                     if arguments.victim in (None, victim):
                         begun.append(pool.submit(one, made, folder, life, victim, arguments.share, arguments.seed))
+            print(f"{'life':26} {'process':12} {'calls':>6} {'tried':>6} {'missed':>7} {'wrong':>6}", flush=True)
             for future in begun:
                 found.append(future.result())
-                print("\n".join(found[-1].wrong), end="\n" * bool(found[-1].wrong), flush=True)
-    tell(found)
+                tell(found[-1])
+    kinds = sum((row.tried for row in found), Counter())
+    print("tried: " + ", ".join(f"{kind} {count}" for kind, count in kinds.most_common()))
     return int(any(row.wrong for row in found))
 
 
