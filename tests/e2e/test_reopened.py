@@ -195,8 +195,10 @@ packed = sys.argv[1] == "packed"
 end = time.monotonic() + 60
 while packed and comm.rank == 0 and time.monotonic() < end:
     with h5py.File("hist.h5", "r") as file:
-        packed = file["T"].compression is None
+        packed = file["T"].id.get_create_plist().get_nfilters() == 0
     time.sleep(0.05)
+if packed and comm.rank == 0:
+    raise TimeoutError("the file was not packed")
 comm.barrier()
 for cycle in range(2):
     with h5py.File("hist.h5", "r+", driver="mpio", comm=comm) as file:
