@@ -3,7 +3,7 @@
 use knarr_array::error::{Error, Result};
 use knarr_array::region::fill;
 
-use crate::asking::{Asking, Piece, in_order};
+use crate::asking::{Asking, Part, in_order};
 use crate::far::Of;
 use crate::held::{Rank, Values, read_error};
 use crate::moves::{Answer, Beneath};
@@ -104,23 +104,25 @@ impl<'g> Source<'g> {
     pub(crate) fn finish(&mut self, out: &mut [u8]) -> Result<()> {
         let Some(pieces) = self.asking.as_mut().map(Asking::take) else { return Ok(()) };
         let (ranks, of) = (self.ranks, self.of);
-        let far = |piece: &Piece| match values(ranks, piece.file()).and_then(Values::far) {
-            Some(far) => far.ask(&piece.runs, piece.bytes, of),
+        let far = |part: &Part| match values(ranks, part.file).and_then(Values::far) {
+            Some(far) => far.ask(&part.runs, part.bytes, of),
             None => Ok(Vec::new()),
         };
         in_order(&pieces, far, |piece, found| {
-            if values(ranks, piece.file()).is_some_and(|values| values.far().is_none()) {
-                return piece.moves.iter().try_for_each(|&one| self.copy(one, out));
-            }
-            let mut left = found.as_slice();
-            for one in &piece.moves {
+            let mut left: Vec<&[u8]> = found.iter().map(Vec::as_slice).collect();
+            for &(part, one) in &piece.moves {
+                if values(ranks, one.file).is_some_and(|values| values.far().is_none()) {
+                    self.copy(one, out)?;
+                    continue;
+                }
+                let left = left.get_mut(part).ok_or_else(|| Error::internal("values that were not asked for"))?;
                 let count = usize::try_from(one.bytes()).unwrap_or(usize::MAX);
                 let parts = left.split_at_checked(count);
                 let (here, rest) = parts.ok_or_else(|| Error::internal("fewer bytes than were asked for"))?;
                 let (_, end) = one.run(one.runs.saturating_sub(1));
                 let place = out.get_mut(one.to..end.saturating_add(one.len)).ok_or_else(too_many)?;
                 spread(here, one.len, place, one.to_step.max(one.len), one.len);
-                left = rest;
+                *left = rest;
             }
             Ok(())
         })
