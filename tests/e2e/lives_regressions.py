@@ -94,5 +94,17 @@ REGRESSIONS = [
         0,
         "kill",
     ),
+    Regression(
+        "a rank opened a file alone", "hdf5, reopened by ranks", "rank 0", "openat", "/datasets[.]json$", 0, "EROFS+"
+    ),
+    Regression(
+        "a worker that crashed left its file",
+        "hdf5, reopened by ranks",
+        "worker",
+        "pwrite",
+        "TOP/[.]knarr/",
+        5,
+        "ENOSPC",
+    ),
     Regression("what was not so was told", "pnetcdf, kept, too", "launcher r", "openat", "/images/made", 1, "ENOSPC+"),
 ]

@@ -51,7 +51,7 @@ pub(crate) unsafe extern "C" fn file_create(
     }
     guard((), || host.prepare());
     // SAFETY: HDF5 wants a NUL-terminated name.
-    let meeting = guard(Ok(None), || unsafe { parallel::meet(host, name, Opens::New, access) });
+    let meeting = guard(Ok(None), || unsafe { parallel::meet(host, name, Opens::New, access, true) });
     let Ok(meeting) = meeting else { return NOTHING };
     // SAFETY: as above.
     let opening = guard(None, || files::opening(unsafe { bytes(name) }, true));
@@ -79,14 +79,12 @@ pub(crate) unsafe extern "C" fn file_open(name: *const c_char, flags: c_uint, ac
         return id;
     }
     // SAFETY: HDF5 wants a NUL-terminated name.
-    if !guard(true, || unsafe { parallel::await_named(name) }) {
-        return NOTHING;
-    }
+    let may_open = guard(true, || unsafe { parallel::await_named(name) });
     guard((), || host.prepare());
     let writes = flags & FOR_WRITING != 0;
     let opens = if writes { Opens::Again } else { Opens::ToRead };
     // SAFETY: HDF5 wants a NUL-terminated name.
-    let meeting = guard(Ok(None), || unsafe { parallel::meet(host, name, opens, access) });
+    let meeting = guard(Ok(None), || unsafe { parallel::meet(host, name, opens, access, may_open) });
     let Ok(meeting) = meeting else { return NOTHING };
     // SAFETY: as above.
     let opening = guard(None, || if writes { files::opening(unsafe { bytes(name) }, false) } else { None });

@@ -8,11 +8,12 @@ use std::path::Path;
 use knarr_array::error::Result;
 use knarr_caller::{Object, forget_failures};
 use knarr_names::opened_by_library;
-use knarr_pnetcdf::Ranks;
+use knarr_pnetcdf::{Ranks, matched};
 
 use super::arriving::{Comes, Held, comes, read_here};
 use super::begin_end::await_named;
 use super::file::becoming;
+use super::together::all_may_open;
 use crate::guard::guard;
 
 /// Codes and modes of netCDF's C headers.
@@ -41,16 +42,22 @@ enum Opens {
 ///
 /// # Safety
 /// `path` is null or NUL-terminated.
-unsafe fn ready(path: *const c_char, ranks: impl FnOnce(&Path) -> Result<Ranks>, is_parallel: bool) -> Opens {
-    // SAFETY: the caller's promise.
-    if !unsafe { await_named(path) } {
-        return Opens::NotMade;
-    }
+unsafe fn ready(path: *const c_char, ranks: impl Fn(&Path) -> Result<Ranks>, is_parallel: bool) -> Opens {
     if path.is_null() {
         return Opens::Named;
     }
     // SAFETY: the caller's promise.
     let named = unsafe { CStr::from_ptr(path) }.to_bytes();
+    // SAFETY: the caller's promise.
+    let mut may_open = unsafe { await_named(path) };
+    if let Some(wanted) = matched(named, None).filter(|_| is_parallel) {
+        // Ranks that do not know each other decide alone.
+        let all = ranks(&wanted.run.rules().adapters).and_then(|ranks| all_may_open(&ranks, may_open));
+        may_open = all.unwrap_or(may_open);
+    }
+    if !may_open {
+        return Opens::NotMade;
+    }
     let Some(wanted) = read_here(named) else { return Opens::Named };
     if let Some(open) = becoming(&wanted.target) {
         let header = super::file::lock(&open).header.path().as_os_str().as_encoded_bytes().to_vec();

@@ -45,7 +45,8 @@ const TRIES: u32 = 3;
 /// The ranks meet before they create or open a file of MPI-IO that the launcher may replace, or with which it does something
 /// when it is closed. One that it has packed it hands back before they write it: HDF5 would refuse most of what they write, as
 /// it writes datasets with filters in collective calls only. `None` if it is no such file, or if they cannot meet; if some of
-/// them may be on other nodes then, the launcher leaves what they write as it is. Collective.
+/// them may be on other nodes then, the launcher leaves what they write as it is. `may_open` is what this rank found: if one of
+/// them must not open the file, none does. Collective.
 ///
 /// # Errors
 /// The file must not be opened. The launcher tells why.
@@ -57,13 +58,24 @@ pub(crate) unsafe fn meet(
     name: *const c_char,
     opens: Opens,
     access: Hid,
+    may_open: bool,
 ) -> Result<Option<Meeting>, Refused> {
+    let alone = if may_open { Ok(None) } else { Err(Refused) };
     // SAFETY: the caller's promise.
-    let Some((wanted, ranks)) = (unsafe { who_meets(host, name, opens, access) }) else { return Ok(None) };
+    let Some((wanted, ranks)) = (unsafe { who_meets(host, name, access) }) else { return alone };
+    let concerns = concerns(&wanted, opens);
     let ranks = match ranks {
         Ok(ranks) => ranks,
-        Err(error) => return Ok(cannot_meet(&wanted, opens, &error)),
+        Err(error) if concerns && may_open => return Ok(cannot_meet(&wanted, opens, &error)),
+        Err(_) => return alone,
     };
+    match all_may_open(&ranks, may_open) {
+        Ok(true) if concerns => {}
+        Ok(true) => return Ok(None),
+        Ok(false) => return Err(Refused),
+        Err(error) if concerns && may_open => return Ok(cannot_meet(&wanted, opens, &error)),
+        Err(_) => return alone,
+    }
     let mut asked = 0;
     loop {
         match behind_gate(&wanted, &ranks, opens) {
@@ -80,14 +92,13 @@ pub(crate) unsafe fn meet(
     }
 }
 
-/// The file, and the ranks that open it, if they are to meet.
+/// The file, and the ranks that open it, if it is one of MPI-IO that has a rule.
 ///
 /// # Safety
 /// As for [`meet`].
 unsafe fn who_meets(
     host: &CallerHdf5,
     name: *const c_char,
-    opens: Opens,
     access: Hid,
 ) -> Option<(Wanted, knarr_array::error::Result<Ranks>)> {
     if name.is_null() || !is_parallel(host, access) {
@@ -95,20 +106,29 @@ unsafe fn who_meets(
     }
     // SAFETY: the caller's promise.
     let wanted = matched(unsafe { CStr::from_ptr(name) }.to_bytes(), None)?;
-    let (route, is_written) = (wanted.rule.route.traits(), wanted.rule.compresses_writes());
-    let concerns = match opens {
-        // A file that was to be handed over has been told of when it was created.
-        Opens::New => route.is_done_when_closed && (is_written || !route.is_handed_over),
-        Opens::Again => route.is_done_when_closed,
-        Opens::ToRead => route.may_be_replaced && !is_written,
-    };
-    if !concerns {
-        return None;
-    }
     let comm = Communicator::of(host, access)?;
     // SAFETY: the program's own communicator.
     let ranks = unsafe { Ranks::of(comm.0, &wanted.run.rules().adapters) };
     Some((wanted, ranks))
+}
+
+/// True if the launcher may replace the file, or does something with it when it is closed.
+fn concerns(wanted: &Wanted, opens: Opens) -> bool {
+    let (route, is_written) = (wanted.rule.route.traits(), wanted.rule.compresses_writes());
+    match opens {
+        // A file that was to be handed over has been told of when it was created.
+        Opens::New => route.is_done_when_closed && (is_written || !route.is_handed_over),
+        Opens::Again => route.is_done_when_closed,
+        Opens::ToRead => route.may_be_replaced && !is_written,
+    }
+}
+
+/// False if one of the ranks must not open the file: the others would wait for it. Collective.
+///
+/// # Errors
+/// Those of MPI.
+pub(super) fn all_may_open(ranks: &Ranks, may_open: bool) -> knarr_array::error::Result<bool> {
+    ranks.largest(u64::from(!may_open)).map(|refused| refused == 0)
 }
 
 /// Ranks that do not know each other open the file all the same.

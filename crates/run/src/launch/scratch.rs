@@ -9,6 +9,8 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use knarr_flow::output::remove_abandoned;
+
 use super::noting;
 
 /// Locked by all that use the directory.
@@ -91,6 +93,8 @@ impl Drop for Scratch {
         };
         if is_last && is_at(&used, &name) {
             noting::remove(&self.path);
+            // A worker that crashed has left what it was writing.
+            remove_abandoned(&self.path);
             let _ = fs::remove_file(name);
             // What is kept there stays, and so does what another one has entered since.
             let _ = fs::remove_dir(&self.path);
