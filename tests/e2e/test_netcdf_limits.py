@@ -100,7 +100,7 @@ def repacked(knarr, tmp_path):
     return make
 
 
-MOST_MEMORY = 2 << 30
+MOST_MEMORY = 1 << 30
 """Bytes. Of groups that contain themselves ncdump lists more and more until it has no memory."""
 
 

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use knarr_names::own;
+
 use crate::file::{Captured, Mode, Values};
 use crate::real::library;
 
@@ -42,9 +44,9 @@ pub(crate) fn take(id: c_int) -> Option<Arc<Mutex<Captured>>> {
 /// The number of the newest file that the program has called `named`, or that leads to `target`.
 pub(crate) fn named(named: &[u8], target: &Path) -> Option<c_int> {
     // Locked one by one: a call of one of them may be under way.
-    let own = library();
+    let here = library();
     let all: Vec<_> = files().iter().map(|(key, file)| (*key, Arc::clone(file))).collect();
-    let all = all.into_iter().filter(|((library, _), _)| *library == own).map(|((_, id), file)| (id, file));
+    let all = all.into_iter().filter(|((library, _), _)| *library == here).map(|((_, id), file)| (id, file));
     let is_meant = |file: &Captured| file.named == named || file.target == target;
     let meant = all.filter(|(_, file)| is_meant(&file.lock().unwrap_or_else(PoisonError::into_inner)));
     meant.map(|(id, _)| id).last()
@@ -71,8 +73,8 @@ pub(crate) fn written(target: &Path, ranks: usize) -> Option<Written> {
 
 /// The numbers of all of them.
 pub(crate) fn all() -> Vec<c_int> {
-    let own = library();
-    files().keys().filter(|(library, _)| *library == own).map(|(_, id)| *id).collect()
+    let here = library();
+    files().keys().filter(|(library, _)| *library == here).map(|(_, id)| *id).collect()
 }
 
 thread_local! {
@@ -82,7 +84,7 @@ thread_local! {
 }
 
 /// Calls `call` with a file, and counts the time it takes; `None` if `id` is no captured file, or this is a call of
-/// PnetCDF itself. The list is not locked meanwhile: other threads may use other files.
+/// PnetCDF itself. The list is not locked meanwhile: other threads may use other files. No name that is used is waited for.
 pub(crate) fn with<T>(id: c_int, call: impl FnOnce(&mut Captured) -> T) -> Option<T> {
     if COUNT.load(Ordering::Relaxed) == 0 || INSIDE.get() {
         return None;
@@ -91,7 +93,7 @@ pub(crate) fn with<T>(id: c_int, call: impl FnOnce(&mut Captured) -> T) -> Optio
     let mut file = found.lock().unwrap_or_else(PoisonError::into_inner);
     INSIDE.set(true);
     let _inside = Leave;
-    Some(file.timed(call))
+    Some(own(|| file.timed(call)))
 }
 
 /// Notes that a call is over, also if it panics.

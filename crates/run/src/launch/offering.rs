@@ -200,10 +200,13 @@ fn sessions(spools: &[PathBuf], reader: &str, known: u64) -> Result<Vec<u8>> {
 fn offered(spool: &Path, reader: &str, watch: &mut Watch) -> Result<(Vec<Session>, Vec<MadeFile>)> {
     let (mut sessions, mut files) = (Vec::new(), Vec::new());
     for directory in HandedOver::directories(spool)? {
-        if HandedOver::is_noted(&directory, reader, Reading::Done) {
+        let Some(file) = directory.file_name().and_then(|name| name.to_str()).map(ToOwned::to_owned) else { continue };
+        // What is no file has a word for its name.
+        if !file.starts_with(|first: char| first.is_ascii_digit())
+            || HandedOver::is_noted(&directory, reader, Reading::Done)
+        {
             continue;
         }
-        let Some(file) = directory.file_name().and_then(|name| name.to_str()).map(ToOwned::to_owned) else { continue };
         if let Some(handed) = HandedOver::file_of(&directory) {
             if let (true, Ok(token)) =
                 (handed.rule.transfer.to().iter().any(|name| name == reader), fs::read_to_string(spool.join(ALIVE)))
@@ -227,8 +230,8 @@ fn offered(spool: &Path, reader: &str, watch: &mut Watch) -> Result<(Vec<Session
 /// `Read`.
 fn session(directory: &Path, reader: &str, file: String, watch: &mut Watch) -> Result<Option<Session>> {
     let mut found = readable(HandedOver::find(directory))?;
-    // One that is begun at this moment has its record next. What else lies in a spool has a word for its name.
-    if found.is_none() && file.starts_with(|first: char| first.is_ascii_digit()) {
+    // One that is begun at this moment has its record next.
+    if found.is_none() {
         watch.on(directory);
         found = readable(HandedOver::find(directory))?;
     }
