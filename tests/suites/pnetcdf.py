@@ -28,8 +28,9 @@ DIRECTORIES = {
 # They write or read many gigabytes.
 LEFT_OUT = {"last_large_var", "large_var_cdf5", "dim_cdf12", "high_dim_var", "bigrecords"}
 PARTS = r"### +\d+ +FAILURES TESTING +(\w+)"
-SERIAL = {"nc_test", "nf_test", "nf90_test", "tst_io"}
-"""Programs that refuse to run with several ranks, or that PnetCDF runs with one only."""
+SERIAL = {"nc_test", "nf_test", "nf90_test", "tst_io", "tst_misc"}
+"""Programs that refuse to run with several ranks, or that PnetCDF runs with one only. One rank of `tst_misc` makes a
+file of all ranks while the others wait elsewhere."""
 COMPILERS = {"MPICC": "mpicc", "MPIF77": "mpif77", "MPIF90": "mpif90"}
 
 
@@ -83,8 +84,9 @@ def cases_of(program: Path, data: Path) -> Iterator[Case]:
         case "nc_test" | "nf_test" | "nf90_test":
             for version in ("", "-2", "-5"):
                 command = [program, *version.split(), "-d", OUT]
-                # They try to open themselves, as a file that is none of netCDF.
-                yield Case(f"{name}{version}", [command], ranks, files=[program], parts=PARTS)
+                # They try to open a file that is none of netCDF: themselves, or a source.
+                other = folder / "test_get.F90" if program.name == "nf90_test" else program
+                yield Case(f"{name}{version}", [command], ranks, files=[other], parts=PARTS)
         case "pres_temp_4D_wr":
             yield Case(name, [[program, file], [folder / "pres_temp_4D_rd", file]], ranks)
         case "pres_temp_4D_rd":
