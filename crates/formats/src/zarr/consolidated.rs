@@ -7,14 +7,12 @@ use knarr_array::{Error, ErrorKind, Result};
 use knarr_flow::read_store::ReadStore;
 use serde_json::{Map, Value};
 
-/// All nodes of `store`, parents first, siblings in order of their names.
+/// All nodes of `store`, in any order.
 pub(super) fn nodes(store: &dyn ReadStore) -> Result<Vec<Node>> {
-    let mut nodes = match json::read(store, "zarr.json")?.and_then(object) {
+    let nodes = match json::read(store, "zarr.json")?.and_then(object) {
         Some(root) => v3_nodes(root)?,
         None => v2_nodes(json::read(store, ".zmetadata")?)?,
     };
-    let parts = |node: &Node| node.folder.split('/').map(str::to_owned).collect::<Vec<_>>();
-    nodes.sort_by_cached_key(|node| if node.folder.is_empty() { Vec::new() } else { parts(node) });
     let is_group = |folder: &str| nodes.iter().any(|node| !node.is_array && node.folder == folder);
     let parent = |node: &Node| node.folder.rsplit_once('/').map_or("", |(parent, _)| parent).to_owned();
     match nodes.iter().find(|node| !is_group(&parent(node))) {

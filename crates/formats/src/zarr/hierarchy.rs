@@ -6,6 +6,7 @@ use knarr_array::{Error, Result};
 use knarr_flow::directory::Directory;
 use knarr_flow::read_store::{Entry, ReadStore};
 use serde_json::{Map, Value};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -60,7 +61,8 @@ pub(super) fn foreign(dir: &Path) -> Option<PathBuf> {
     })
 }
 
-/// All nodes of `store`, parents first, siblings in order of their names.
+/// All nodes of `store`, parents first, siblings in the order in which consolidated metadata name them: the one in which
+/// their writer defined them, by which netCDF numbers variables. Those that they do not name follow, by name.
 pub(super) fn walk(store: &dyn ReadStore) -> Result<Vec<Node>> {
     let Some(top) = read_node(store, "")? else {
         return Err(Error::corrupt(format!("the {} holds no zarr.json, .zgroup or .zarray", kind_of(store)))
@@ -69,12 +71,26 @@ pub(super) fn walk(store: &dyn ReadStore) -> Result<Vec<Node>> {
     if top.is_array {
         return Ok(vec![top]);
     }
+    let order = top.order.clone();
     let mut nodes = vec![top];
     match store.list("")? {
         Some(entries) => children(store, ("", entries), 0, &mut nodes)?,
         None => nodes = consolidated::nodes(store)?,
     }
+    arrange(&mut nodes, &order);
     Ok(nodes)
+}
+
+/// Puts nodes in this order of their folders, each behind its parent.
+fn arrange(nodes: &mut [Node], order: &[String]) {
+    let places: HashMap<&str, usize> =
+        order.iter().enumerate().map(|(place, folder)| (folder.as_str(), place)).collect();
+    nodes.sort_by_cached_key(|node| {
+        let folder = node.folder.as_str();
+        let ends = folder.match_indices('/').map(|(at, _)| at).chain([folder.len()]).filter(|&end| end > 0);
+        ends.map(|end| (places.get(&folder[..end]).copied().unwrap_or(usize::MAX), folder[..end].to_owned()))
+            .collect::<Vec<_>>()
+    });
 }
 
 /// In words, what a store is.

@@ -23,6 +23,8 @@ pub(super) struct Node {
     pub(super) metadata: Map<String, Value>,
     pub(super) attributes: Map<String, Value>,
     pub(super) is_array: bool,
+    /// Folders of the nodes below it, as consolidated metadata of version 3 name them.
+    pub(super) order: Vec<String>,
 }
 
 /// Names of the objects that describe nodes.
@@ -43,13 +45,15 @@ pub(super) fn v3_node(folder: &str, mut metadata: Map<String, Value>) -> Result<
     let key = below(folder, "zarr.json");
     check_version(&metadata, 3, &key)?;
     let attributes = metadata.remove("attributes").and_then(object).unwrap_or_default();
-    metadata.remove("consolidated_metadata");
+    let consolidated = metadata.remove("consolidated_metadata").and_then(object);
+    let members = consolidated.and_then(|mut found| found.remove("metadata")).and_then(object).unwrap_or_default();
     let is_array = match metadata.get("node_type").and_then(Value::as_str) {
         Some("group") => false,
         Some("array") => true,
         _ => return Err(Error::corrupt("'node_type' is neither 'group' nor 'array'").at(key)),
     };
-    Ok(node(folder, Version::V3, metadata, attributes, is_array))
+    let order = members.into_iter().map(|(name, _)| name).collect();
+    Ok(Node { order, ..node(folder, Version::V3, metadata, attributes, is_array) })
 }
 
 /// The node in `folder` whose `.zarray` or `.zgroup` this is.
@@ -72,7 +76,8 @@ fn node(
 ) -> Node {
     metadata.values_mut().for_each(json::round_wide);
     types::make_fill_whole(&mut metadata);
-    Node { path: format!("/{folder}"), folder: folder.to_owned(), version, metadata, attributes, is_array }
+    let order = Vec::new();
+    Node { path: format!("/{folder}"), folder: folder.to_owned(), version, metadata, attributes, is_array, order }
 }
 
 /// Refuses metadata that says it is of another version than files of this name are.

@@ -269,6 +269,35 @@ fn stores_become_stores() {
 }
 
 #[test]
+fn variables_are_read_in_the_order_in_which_they_were_defined() {
+    let scratch = Folder::new();
+    let mut model = Model::default();
+    for path in ["/", "/z", "/b"] {
+        model.groups.push(Group { path: path.to_owned(), ..Group::default() });
+    }
+    let names = ["/z/v", "/z/a", "/b/u", "/temperature", "/pressure"];
+    model.variables.extend(names.map(|name| variable(name, DType::U8, &[1], &["x"], 0)));
+    let values = (0..5).map(|value| vec![value]).collect();
+    let source = MemorySource { model, values, damaged: None };
+    let path = scratch.path().join("out.zarr");
+    convert(&source, &path, 1, ZarrOptions::default());
+    let found = || {
+        let own = ZarrSource::open(&path, &CodecList::pure()).unwrap();
+        let variables = own.model().variables.iter().enumerate();
+        variables
+            .map(|(index, info)| (info.path.clone(), region(&own, index, &Region::new([0], [1]))[0]))
+            .collect::<Vec<_>>()
+    };
+    let defined: Vec<_> = names.map(str::to_owned).into_iter().zip(0..).collect();
+    assert_eq!(found(), defined);
+
+    // What consolidated metadata do not name follows, by name.
+    std::fs::rename(path.join("temperature"), path.join("density")).unwrap();
+    let others = ["/z/v", "/z/a", "/b/u", "/pressure", "/density"].map(str::to_owned);
+    assert_eq!(found(), others.into_iter().zip([0, 1, 2, 4, 3]).collect::<Vec<_>>());
+}
+
+#[test]
 fn outputs_appear_whole_or_not_at_all() {
     let scratch = Folder::new();
     let mut model = Model::default();
