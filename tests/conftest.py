@@ -1,4 +1,4 @@
-"""Three tests run at a time on two processors: many of them wait. What cannot be tested on a machine is skipped, with
+"""Four tests run at a time on two processors: many of them wait. What cannot be tested on a machine is skipped, with
 the reason. Where CI is set, a skip fails."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 def pytest_xdist_auto_num_workers() -> int:
     """Of `-n auto`."""
-    return 3 if (os.cpu_count() or 1) > 1 and namespaces.may_be_own() else 1
+    return 4 if (os.cpu_count() or 1) > 1 and namespaces.may_be_own() else 1
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -52,13 +52,17 @@ pub(crate) unsafe fn open(
         Err(back) => ranks = back,
     }
     // The first rank asks for all.
-    let is_made = await_delivery(&wanted.target) && (ranks.comm().rank() != 0 || await_elsewhere(&wanted.target));
+    let is_first = ranks.comm().rank() == 0;
+    let is_made = !is_first || await_delivery(&wanted.target) && await_elsewhere(&wanted.target);
     if !share(ranks.comm(), &is_made).ok()? {
-        if ranks.comm().rank() == 0 {
+        if is_first {
             let text = "it could not be made: the program is not shown an older version".to_owned();
             wanted.run.tell(Event::Note { path: wanted.target.clone(), text });
         }
         return Some(EREAD);
+    }
+    if !is_first {
+        await_delivery(&wanted.target);
     }
     let source = if ranks.comm().rank() == 0 { shown_source(&wanted) } else { None };
     if !share(ranks.comm(), &source.is_some()).ok()? {
