@@ -158,6 +158,25 @@ def test_what_a_program_opens_again_is_what_it_wrote(run, knarr, blocks, plain, 
     assert not spools()
 
 
+@pytest.mark.parametrize("what", ["record", "part", "variable", "fixed"])
+def test_a_record_that_nobody_writes_to_its_end_is_delivered(run, tmp_path, what):
+    """PnetCDF writes nothing behind what was put, so the file is shorter than its header says."""
+    partly = built(tmp_path, "partly", HERE / "partly.c")
+    run(*MPIRUN, 1, partly, "hist.nc", what, config=RULE)
+    with netCDF4.Dataset(run.folder / "hist.nc") as hist:
+        assert hist.data_model == "NETCDF4"
+        records, length = hist["T"].shape
+        expected = np.arange(3 * length, dtype="f4").reshape(3, length)
+        assert np.array_equal(hist["T"][:3], expected) and np.array_equal(hist["time"][:3], np.arange(3))
+        if what == "record":
+            assert np.array_equal(hist["T"][3], expected[2])
+        elif what == "part":
+            assert hist["T"][3, 3] == expected[2, 3]
+        else:
+            assert hist["more"].shape == (length if what == "fixed" else records,)
+        assert records == (4 if what in ("record", "part") else 3)
+
+
 @pytest.mark.parametrize("output", ["netcdf4", "classic"])
 @pytest.mark.parametrize("what", ["", "modes"])
 def test_attributes_and_modes_are_those_of_pnetcdf(run, knarr, again, tmp_path, output, what):

@@ -70,6 +70,39 @@ impl ClassicSource {
     }
 }
 
+/// Lengthens the file at `path`, which netCDF or PnetCDF has written, to what its header promises. They write nothing where
+/// nobody has put anything, and read zeros behind the end. Of the last record something is there, or it would be none.
+///
+/// # Errors
+/// As for [`ClassicSource::open`]; `Write`.
+pub fn complete(path: &Path) -> Result<()> {
+    let read_error = |error: std::io::Error| Error::read(path, &error);
+    let file = Input::open(path).map_err(read_error)?;
+    let file_len = file.metadata().map_err(read_error)?.len();
+    let header = read_header(&file, file_len, path)?;
+    let (_, places) = layout::layout(&header, file_len).map_err(|error| error.at(path.display().to_string()))?;
+    let (mut end, mut last_record) = (0, None);
+    for (var, Place { begin, shape, strides }) in header.vars.iter().zip(&places) {
+        if shape.contains(&0) {
+            continue;
+        }
+        let last = |shape: &[u64]| {
+            let mut axes = shape.iter().zip(strides);
+            axes.try_fold(*begin, |at, (n, step)| at.checked_add((n - 1).checked_mul(*step)?)).unwrap_or(u64::MAX)
+        };
+        end = end.max(last(shape).saturating_add(var.nc_type.dtype().size() as u64));
+        if var.dims.first().is_some_and(|&dim| header.dims[dim].len == 0) {
+            let start = last(&shape[..1]);
+            last_record = Some(last_record.map_or(start, |first: u64| first.min(start)));
+        }
+    }
+    if end <= file_len || last_record.is_some_and(|start| file_len < start) {
+        return Ok(());
+    }
+    let opened = std::fs::OpenOptions::new().write(true).open(path);
+    opened.and_then(|file| file.set_len(end)).map_err(|error| Error::write(path, &error))
+}
+
 /// What a file with the header at `path` holds if it has so many records. There may be no values.
 ///
 /// # Errors

@@ -71,6 +71,13 @@ fn truncation_names_variable_and_bytes(scratch: &Folder) {
     // Whole records before the cut are still there.
     assert!(source.read_region(1, &Region::new([0; 4], [5, 4, 33, 45]), &mut Vec::new()).is_ok());
 
+    // What is missing of the last record nobody may have written. A record that is missing is lost.
+    knarr_formats::classic::complete(&path).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), [&bytes[..bytes.len() - 1000], &[0; 1000]].concat());
+    std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    knarr_formats::classic::complete(&path).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), &bytes[..bytes.len() / 2]);
+
     std::fs::write(&path, &bytes[..100]).unwrap();
     let error = ClassicSource::open(&path).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);

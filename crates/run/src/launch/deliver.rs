@@ -161,7 +161,11 @@ fn source_of(
         Some(Datasets { addresses }) => {
             open_handed_over(&header, (puts, &addresses), target, records.is_some(), &engine.codecs)?
         }
-        None if *ranks == 0 => Box::new(ClassicSource::open(&directory.join(Shown::CLASSIC))?),
+        None if *ranks == 0 => {
+            let whole = directory.join(Shown::CLASSIC);
+            classic::complete(&whole)?;
+            Box::new(ClassicSource::open(&whole)?)
+        }
         None => Box::new(HandedOverSource::open(&header, puts, *records, target)?),
     })
 }
