@@ -205,14 +205,15 @@ unsafe fn open_other(
 }
 
 /// The header, where all ranks reach it by one name, as MPI-IO asks for. If they may be on several nodes that is on the disk that
-/// these share. `None` if it has no place there; the launcher was told why. Collective.
+/// these share. Several ranks have a copy: the writer may remove the session when it takes this component for ended, and Open MPI
+/// has the others wait for ever for a rank that finds no file. `None` if there is none; the launcher was told why. Collective.
 pub fn header_of(wanted: &Wanted, ranks: &Ranks, incoming: &mut Incoming) -> Option<PathBuf> {
     let header = incoming.directory().join(HandedOver::PUBLISHED);
-    if !incoming.is_spread() || ranks.is_alone() {
+    if ranks.is_alone() || ranks.comm().size() == 1 {
         return Some(header);
     }
     let comm = ranks.comm();
-    let copied = if comm.rank() == 0 { copy_header(wanted, &header).map(Some) } else { Ok(None) };
+    let copied = if comm.rank() == 0 { copy_header(wanted, &header, incoming.is_spread()).map(Some) } else { Ok(None) };
     let shared = agree(comm, copied).and_then(|copied| {
         let there = copied.as_ref().map(|(there, _)| there.clone());
         if let Some((_, directory)) = copied {
@@ -222,20 +223,24 @@ pub fn header_of(wanted: &Wanted, ranks: &Ranks, incoming: &mut Incoming) -> Opt
     });
     shared.unwrap_or_else(|error| {
         if comm.rank() == 0 {
-            incoming.tell(&format!("its header has no place that all nodes reach: {error}"));
+            incoming.tell(&format!("its header cannot be copied to where all ranks reach it: {error}"));
         }
         None
     })
 }
 
-/// Copies a header to the disk that all nodes share. Returns its path there, and the directory in the spool that it goes with.
-fn copy_header(wanted: &Wanted, header: &Path) -> Result<(PathBuf, PathBuf)> {
+/// Copies a header into the spool, or to the disk that all nodes share. Returns its path there, and the directory in the spool
+/// that it goes with.
+fn copy_header(wanted: &Wanted, header: &Path, is_spread: bool) -> Result<(PathBuf, PathBuf)> {
     let name = make_directory(&wanted.spool.directory)?;
     let directory = wanted.spool.directory.join(&name);
-    let there = wanted.spool.disk.join(format!("arrived-{}-{name}.nc", wanted.spool.token));
-    let link = directory.join(HandedOver::HEADER);
-    let copy = || std::os::unix::fs::symlink(&there, link).and_then(|()| std::fs::copy(header, &there));
-    match copy() {
+    let here = directory.join(HandedOver::HEADER);
+    let there = match is_spread {
+        true => wanted.spool.disk.join(format!("arrived-{}-{name}.nc", wanted.spool.token)),
+        false => here.clone(),
+    };
+    let linked = if is_spread { std::os::unix::fs::symlink(&there, here) } else { Ok(()) };
+    match linked.and_then(|()| std::fs::copy(header, &there)) {
         Ok(_) => Ok((there, directory)),
         Err(error) => {
             HandedOver::discard(&directory);
