@@ -174,6 +174,13 @@ def test_what_never_comes_is_absent_after_a_while(components):
     components.finish(model)
 
 
+def test_a_writer_that_is_never_started_is_named(components):
+    components.config = FILES.replace('"60s"', '"500ms"')
+    ran = components.finish(reads(components, "! cat f0.nc; [ ! -e f0.nc ]"))
+    said = "f0.nc: waited 0 s: component 'model' was not started within 0.5 s (timeout)"
+    assert ran.err.count(said) >= 1, ran.err
+
+
 def test_a_file_of_an_earlier_run_is_replaced(components):
     components.config = FILES
     (components.folder / "f0.nc").write_bytes(b"old")

@@ -20,7 +20,7 @@ use knarr_capture::meeting::{Component, Offers, Presence, Taking, Wanting, Watch
 use knarr_capture::program::run;
 use knarr_capture::{Event, HandedOver, Part, Reading, Took};
 
-use crate::awaiting::{Reader, note_asked};
+use crate::awaiting::{Reader, note_asked, over};
 use crate::wanted::{Wanted, wanted_to};
 
 /// For what a call waits.
@@ -151,6 +151,13 @@ pub(crate) fn await_file(wanted: &Wanted, what: Await) -> Result<()> {
         match reader.state()? {
             State::IsThere | State::IsOpen => return Ok(()),
             State::Nothing if what == Await::Open && is_over && !wanted.is_there() => return Err(reader.missed(&met)),
+            // Nobody else says why a file is not there of which no writer was ever seen.
+            State::Nothing if is_over && what != Await::Closed && !is_other() && !has_missed() && !met.was_seen => {
+                names(&MISSED).insert(wanted.target.clone());
+                let (what, seconds) = (over(&met, rule), begin.elapsed().as_secs());
+                wanted.run.tell(Event::Awaits { path: wanted.target.clone(), what, seconds });
+                return Ok(());
+            }
             State::Nothing if what == Await::Closed || is_over || is_other() || has_missed() => return Ok(()),
             State::Comes | State::Nothing if is_late && what != Await::Open => {
                 names(&MISSED).insert(wanted.target.clone());
