@@ -41,13 +41,13 @@ class WrongError(Exception):
 def children(process: int) -> list[int]:
     """All processes below one."""
     found = []
-    for entry in Path("/proc").glob("[0-9]*/stat"):
+    for name in filter(str.isdigit, os.listdir("/proc")):
         try:
-            text = entry.read_text()
+            text = Path(f"/proc/{name}/stat").read_text()
         except OSError:
             continue
         if int(text.rsplit(")", 1)[1].split()[1]) == process:
-            found += [int(entry.parent.name), *children(int(entry.parent.name))]
+            found += [int(name), *children(int(name))]
     return found
 
 
