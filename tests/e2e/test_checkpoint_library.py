@@ -219,9 +219,9 @@ def test_a_killed_rank_leaves_the_last_checkpoint(tmp_path: Path, name: str, cha
 def children(pid: int) -> list[int]:
     """All processes below ``pid``."""
     parents = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
+    for name in filter(str.isdigit, os.listdir("/proc")):
         try:
-            parents[int(path.parent.name)] = int(path.read_text().rsplit(")", 1)[1].split()[1])
+            parents[int(name)] = int(Path(f"/proc/{name}/stat").read_text().rsplit(")", 1)[1].split()[1])
         except (OSError, IndexError):
             continue
     found = [pid]

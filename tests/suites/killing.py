@@ -59,7 +59,7 @@ def command_of(process: int) -> str:
 
 
 def ranks_left(program: Path) -> list[int]:
-    found = [int(entry.name) for entry in Path("/proc").glob("[0-9]*") if entry.is_dir()]
+    found = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     return [process for process in found if command_of(process).startswith(str(program))]
 
 
