@@ -162,14 +162,13 @@ fn sweep(parent: &Path, user: u32) {
         }
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let lock = rustix::fs::open(place.path().join(LOCK), flags, Mode::empty()).map(File::from);
-        let is_abandoned = match lock {
-            Ok(lock) => lock.try_lock().is_ok(),
-            // Its launcher was killed before it had locked it.
-            Err(error) => error == rustix::io::Errno::NOENT,
-        };
         // Who has made it and not locked it yet finds it gone, and makes it again.
-        if is_abandoned {
-            let _ = fs::remove_dir_all(place.path());
+        match lock {
+            // Locked until all is gone: one that enters meanwhile must not take it for its own.
+            Ok(lock) if lock.try_lock().is_ok() => drop(fs::remove_dir_all(place.path())),
+            // Its launcher was killed before it had locked it. With a lock that was made since, it stays.
+            Err(rustix::io::Errno::NOENT) => drop(fs::remove_dir(place.path())),
+            _ => {}
         }
     }
 }
