@@ -74,6 +74,28 @@ def test_a_reader_waits_for_a_slow_writer_that_lives(components, sessions):
     components.finish(model)
 
 
+def test_a_reader_is_told_of_a_classic_file_that_is_not_transferred(components):
+    """It waits for a session, and finds the file when the writer has ended."""
+    components.config = RULE.replace('"60s"', SOON)
+    writes = """
+        import time
+        import netCDF4
+        with netCDF4.Dataset("a.nc", "w", format="NETCDF3_CLASSIC") as file:
+            file.createDimension("x", 3)
+            file.createVariable("T", "f4", ("x",))[:] = [1, 2, 3]
+        time.sleep(2)
+    """
+    reads = "import netCDF4; print(netCDF4.Dataset('a.nc')['T'][:].tolist())"
+    model = components.start("model", sys.executable, "-c", textwrap.dedent(writes))
+    components.await_running("model")
+    while not (components.folder / "a.nc").exists():
+        time.sleep(0.01)
+    analysis = components.finish(components.start("analysis", sys.executable, "-c", reads))
+    assert analysis.out.strip() == "[1.0, 2.0, 3.0]"
+    assert "the file of this name on the disk is none: what netCDF-C or SciPy write" in analysis.err, analysis.err
+    components.finish(model)
+
+
 @pytest.mark.parametrize("policy", ["keep", "discard"])
 def test_what_a_reader_does_not_take_is_kept_or_told(components, sessions, policy):
     components.config = HDF5.replace('"60s"', SOON) + f'when_late = "{policy}"\n'

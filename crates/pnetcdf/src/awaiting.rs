@@ -71,6 +71,10 @@ fn taken_by(wanted: &Wanted, reader: &str, is_spread: bool) -> Taken {
     Taken::of(if is_spread { rendezvous } else { &image }, reader, &wanted.target)
 }
 
+/// Said of a file that is there under the name for which a reader waits: what its writer may have done, and what helps.
+const NONE_OF_ITS_SESSIONS: &str = "; the file of this name on the disk is none: what netCDF-C or SciPy write in a classic \
+                                    format by themselves is not transferred and needs no rule";
+
 /// Waits for the oldest session of a file that the component `reader` has not taken, or for what is there in its place, and
 /// begins to take it.
 ///
@@ -106,7 +110,10 @@ pub(crate) fn await_next(wanted: &Wanted, reader: &str, is_spread: bool) -> Resu
         }
         if told.is_none() && begin.elapsed() > rule.timeout() {
             told = Some(());
-            let what = format!("component '{}' runs and has not closed a session that was not read", rule.from());
+            let mut what = format!("component '{}' runs and has not closed a session that was not read", rule.from());
+            if wanted.is_there() {
+                what.push_str(NONE_OF_ITS_SESSIONS);
+            }
             wanted.run.tell(Event::Awaits { path: wanted.target.clone(), what, seconds: begin.elapsed().as_secs() });
         }
         watch.wait();
