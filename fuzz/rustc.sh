@@ -7,4 +7,4 @@ esac
 exec "$@" -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
   -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
   -Cllvm-args=-sanitizer-coverage-trace-compares -Cllvm-args=-sanitizer-coverage-stack-depth \
-  -Cllvm-args=-simplifycfg-branch-fold-threshold=0 -Ccodegen-units=1 -Cdebug-assertions --cfg fuzzing
+  -Cllvm-args=-simplifycfg-branch-fold-threshold=0 -Cdebug-assertions --cfg fuzzing
