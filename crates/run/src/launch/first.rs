@@ -127,27 +127,45 @@ pub(super) fn join(config: &Path, component: Option<&str>) -> Result<Role> {
     let parent = if Path::new(SHARED_MEMORY).is_dir() { PathBuf::from(SHARED_MEMORY) } else { std::env::temp_dir() };
     let directory = parent.join(format!("{NAME}{user}-{:x}", hasher.finish()));
     loop {
-        make(&directory, user)?;
-        let lock = match File::create(directory.join(LOCK)) {
-            Ok(lock) => lock,
-            // The first one has gone, and taken it along.
-            Err(error) if error.kind() == IoErrorKind::NotFound => continue,
-            Err(error) => return Err(Error::write(&directory, &error)),
-        };
-        if lock.try_lock().is_ok() {
-            let inode = |found: std::io::Result<fs::Metadata>| found.map(|found| found.ino()).ok();
-            if inode(lock.metadata()) == inode(fs::metadata(directory.join(LOCK))) {
-                for left in [READY, DOOR] {
-                    let _ = fs::remove_file(directory.join(left));
-                }
-                sweep(&parent, user);
-                return Ok(Role::First(First { directory, _lock: lock, job, state: Arc::default() }));
-            }
-        } else if let Some(other) = Other::enter(&directory)? {
+        if let Some(lock) = hold(&directory, user)? {
+            sweep(&parent, user);
+            return Ok(Role::First(First { directory, _lock: lock, job, state: Arc::default() }));
+        }
+        if let Some(other) = Other::enter(&directory)? {
             return Ok(Role::Other(other));
         }
         std::thread::sleep(LOOK_EVERY);
     }
+}
+
+/// Makes the place of a job, if there is none, and locks it; `None` if another launcher holds it, or is just leaving it.
+fn hold(directory: &Path, user: u32) -> Result<Option<File>> {
+    make(directory, user)?;
+    let lock = match File::create(directory.join(LOCK)) {
+        Ok(lock) => lock,
+        // The first one has gone, and taken it along.
+        Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::write(directory, &error)),
+    };
+    let inode = |found: std::io::Result<fs::Metadata>| found.map(|found| found.ino()).ok();
+    if lock.try_lock().is_err() || inode(lock.metadata()) != inode(fs::metadata(directory.join(LOCK))) {
+        return Ok(None);
+    }
+    for left in [READY, DOOR] {
+        let _ = fs::remove_file(directory.join(left));
+    }
+    Ok(Some(lock))
+}
+
+/// Removes a place whose lock this process holds. The lock goes last: from then on another launcher may hold the place, and
+/// what it puts there stays.
+fn remove(directory: &Path) {
+    let inside = fs::read_dir(directory).into_iter().flatten().flatten();
+    for entry in inside.filter(|entry| entry.file_name() != LOCK) {
+        let _ = fs::remove_file(entry.path());
+    }
+    let _ = fs::remove_file(directory.join(LOCK));
+    let _ = fs::remove_dir(directory);
 }
 
 /// Removes the places of jobs whose first launcher was killed.
@@ -164,8 +182,7 @@ fn sweep(parent: &Path, user: u32) {
         let lock = rustix::fs::open(place.path().join(LOCK), flags, Mode::empty()).map(File::from);
         // Who has made it and not locked it yet finds it gone, and makes it again.
         match lock {
-            // Locked until all is gone: one that enters meanwhile must not take it for its own.
-            Ok(lock) if lock.try_lock().is_ok() => drop(fs::remove_dir_all(place.path())),
+            Ok(lock) if lock.try_lock().is_ok() => remove(&place.path()),
             // Its launcher was killed before it had locked it. With a lock that was made since, it stays.
             Err(rustix::io::Errno::NOENT) => drop(fs::remove_dir(place.path())),
             _ => {}
@@ -293,7 +310,7 @@ impl First {
 impl Drop for First {
     fn drop(&mut self) {
         lock(&self.state.0).is_closed = true;
-        let _ = fs::remove_dir_all(&self.directory);
+        remove(&self.directory);
     }
 }
 
@@ -388,6 +405,8 @@ impl Other {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use super::*;
 
     fn job(variables: &[(&str, &str)]) -> Option<Job> {
@@ -452,6 +471,37 @@ mod tests {
         assert!(!place(user, "a").exists() && place(user, "b").exists() && place(user + 1, "a").exists());
         assert!(shared.exists());
         fs::remove_dir_all(parent).unwrap();
+    }
+
+    /// However often launchers of other jobs look for places of the dead meanwhile.
+    #[test]
+    fn a_place_that_is_held_stays() {
+        let parent = std::env::temp_dir().join(format!("knarr-held-{}", std::process::id()));
+        fs::create_dir(&parent).unwrap();
+        let user = rustix::process::geteuid().as_raw();
+        let place = parent.join(format!("{NAME}{user}-a"));
+        let is_over = AtomicBool::new(false);
+        let (mut held, mut lost) = (0, 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    sweep(&parent, user);
+                }
+            });
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_millis(500) {
+                let Some(lock) = hold(&place, user).unwrap() else { continue };
+                let is_made = File::create(place.join(DOOR)).is_ok();
+                std::thread::yield_now();
+                held += 1;
+                lost += u32::from(!is_made || !place.join(DOOR).exists() || !place.join(LOCK).exists());
+                // As if it was killed: the place stays.
+                drop(lock);
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        fs::remove_dir_all(parent).unwrap();
+        assert!(held > 0 && lost == 0, "{lost} of {held} were removed while they were held");
     }
 
     #[test]
