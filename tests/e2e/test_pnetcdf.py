@@ -221,9 +221,10 @@ def test_a_file_that_is_not_closed_is_kept_and_can_be_made(run, knarr, blocks, p
     assert not spools()
 
 
-def test_what_a_program_still_writes_is_not_taken(run, knarr, blocks):
-    """The launcher is killed, and the program goes on."""
-    launcher = run.start(*ranks(blocks, "hist.nc", STEPS, ROWS, "wait"), config=RULE)
+@pytest.mark.parametrize("when", ["late", "wait"])
+def test_what_a_program_still_writes_is_not_taken(run, knarr, blocks, when):
+    """The launcher is killed, and the program goes on: before it has put anything, or behind that."""
+    launcher = run.start(*ranks(blocks, "hist.nc", STEPS, ROWS, when), config=RULE)
     end = time.monotonic() + 30
     while not list(SHARED_MEMORY.glob(f"knarr-spool-{launcher.pid}-*/*/log.3")):
         assert time.monotonic() < end

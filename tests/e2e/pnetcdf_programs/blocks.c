@@ -4,7 +4,8 @@
  * what: "wait" waits for a file "go" before the file is closed, "kill" ends rank 0 by SIGKILL then, "forget" never closes
  *       it, "abort" calls ncmpi_abort, "twice" writes the file a second time, with values that are larger by 1, "read" opens
  *       it again and reads it, "tell" prints a line when all ranks have written a step, and rests then, "new" replaces no file,
- *       "value" opens a file that is there and tells a value of it, "change" changes that value before */
+ *       "value" opens a file that is there and tells a value of it, "change" changes that value before, "late" waits for a
+ *       file "go" before anything is put */
 #include <math.h>
 #include <mpi.h>
 #include <pnetcdf.h>
@@ -62,6 +63,8 @@ static void write_file(const char *name, int steps, MPI_Offset rows, float more,
     OK(ncmpi_put_att_text(id, temperature, "units", 1, "K"));
     OK(ncmpi_put_att_text(id, NC_GLOBAL, "title", 5, "tests"));
     OK(ncmpi_enddef(id));
+    if (strcmp(what, "late") == 0)
+        while (access("go", F_OK) != 0) usleep(10000);
     OK(ncmpi_wait_all(id, 2, requests, NULL));
     for (int step = 0; step < steps; step++) {
         for (i = 0; i < all; i++) values[i] = 280 + step + height[i] * 0.01 + more;

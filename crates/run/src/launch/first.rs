@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::{HandedOver, NODE, Snapshot};
-use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
+use super::left_behind::left_behind;
 use super::program::{GRACE, NotStarted, Signals, exit_code};
 use super::spool::SHARED_MEMORY;
 use crate::notices::Notices;
@@ -120,15 +120,14 @@ pub(super) enum Role {
 /// # Errors
 /// `Write` without a place to meet; `Internal` if the first one does not answer.
 pub(super) fn join(config: &Path, component: Option<&str>) -> Result<Role> {
+    sweep();
     let Some(job) = Job::of(|name| std::env::var(name).ok()) else { return Ok(Role::Alone) };
     let mut hasher = DefaultHasher::new();
     (&job.id, name(), std::path::absolute(config).ok(), component).hash(&mut hasher);
     let user = rustix::process::geteuid().as_raw();
-    let parent = if Path::new(SHARED_MEMORY).is_dir() { PathBuf::from(SHARED_MEMORY) } else { std::env::temp_dir() };
-    let directory = parent.join(format!("{NAME}{user}-{:x}", hasher.finish()));
+    let directory = parent().join(format!("{NAME}{user}-{:x}", hasher.finish()));
     loop {
         if let Some(lock) = hold(&directory, user)? {
-            sweep(&parent, user);
             return Ok(Role::First(First { directory, _lock: lock, job, state: Arc::default() }));
         }
         if let Some(other) = Other::enter(&directory)? {
@@ -169,25 +168,23 @@ fn remove(directory: &Path) {
 }
 
 /// Removes the places of jobs whose first launcher was killed.
-fn sweep(parent: &Path, user: u32) {
-    let prefix = format!("{NAME}{user}-");
-    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
-    for place in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix)) {
-        // Others may make what has such a name: their directories are left alone, and a pipe in one would hold this process up.
-        let is_own = |found: &fs::Metadata| found.is_dir() && found.uid() == user && found.mode() & 0o022 == 0;
-        if !fs::symlink_metadata(place.path()).is_ok_and(|found| is_own(&found)) {
-            continue;
-        }
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let lock = rustix::fs::open(place.path().join(LOCK), flags, Mode::empty()).map(File::from);
-        // Who has made it and not locked it yet finds it gone, and makes it again.
+pub(super) fn sweep() {
+    sweep_in(&parent(), rustix::process::geteuid().as_raw());
+}
+
+fn sweep_in(parent: &Path, user: u32) {
+    for (place, lock) in left_behind(parent, &format!("{NAME}{user}-"), LOCK, user) {
         match lock {
-            Ok(lock) if lock.try_lock().is_ok() => remove(&place.path()),
-            // Its launcher was killed before it had locked it. With a lock that was made since, it stays.
-            Err(rustix::io::Errno::NOENT) => drop(fs::remove_dir(place.path())),
-            _ => {}
+            Some(_lock) => remove(&place),
+            // Who has made it and not locked it yet finds it gone, and makes it again. With a lock that was made since, it stays.
+            None => drop(fs::remove_dir(place)),
         }
     }
+}
+
+/// Where such places are.
+fn parent() -> PathBuf {
+    if Path::new(SHARED_MEMORY).is_dir() { PathBuf::from(SHARED_MEMORY) } else { std::env::temp_dir() }
 }
 
 fn make(directory: &Path, user: u32) -> Result<()> {
@@ -464,10 +461,11 @@ mod tests {
         for place in [&pipe, &shared] {
             fs::create_dir_all(place).unwrap();
         }
-        rustix::fs::mknodat(rustix::fs::CWD, pipe.join(LOCK), rustix::fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, pipe.join(LOCK), rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)
+            .unwrap();
         File::create(shared.join(LOCK)).unwrap();
         fs::set_permissions(&shared, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
-        sweep(&parent, user);
+        sweep_in(&parent, user);
         assert!(!place(user, "a").exists() && place(user, "b").exists() && place(user + 1, "a").exists());
         assert!(shared.exists());
         fs::remove_dir_all(parent).unwrap();
@@ -485,7 +483,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
-                    sweep(&parent, user);
+                    sweep_in(&parent, user);
                 }
             });
             let begin = Instant::now();

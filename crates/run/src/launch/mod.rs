@@ -23,6 +23,7 @@ mod flight;
 mod hand_back;
 mod image;
 mod ledger;
+mod left_behind;
 mod listening;
 mod names;
 mod news;

@@ -17,7 +17,7 @@ use super::packed::PackedFiles;
 use super::prepare::rules_of;
 use super::rules;
 use super::scratch::Scratch;
-use super::spool;
+use super::{first, spool, stage};
 use crate::means::Means;
 use crate::processes::{Identity, writer};
 use crate::worker::{Effort, Worker};
@@ -69,14 +69,21 @@ pub fn recover(
             continue;
         }
         let (found, missing) = parts(&handed, &spools);
+        let target = handed.target.clone();
+        if let Some(error) = in_use((&directory, &handed), &found) {
+            files.add(target, Outcome::Undelivered(error, directory), String::new());
+            continue;
+        }
         let all_here = || std::iter::once(&directory).chain(found.values());
-        if missing.is_empty()
+        if (missing.is_empty() || was_not_begun(&directory, &handed))
             && all_here().all(|part| holds_nothing(part, HandedOver::left_in(part).as_ref().unwrap_or(&handed)))
         {
             for part in all_here() {
                 HandedOver::discard(part);
                 spools.extend(part.parent().map(Path::to_owned));
             }
+            let why = "nothing was put into it before the program ended: no file is made";
+            files.add(target, Outcome::Left(why.to_owned()), String::new());
             continue;
         }
         if handed.part == 0 && !missing.is_empty() && handed.is_in_place(&directory) {
@@ -85,7 +92,6 @@ pub fn recover(
             spools.extend(directory.parent().map(Path::to_owned));
             continue;
         }
-        let target = handed.target.clone();
         let output = handed.rule.made_of(&target);
         let was_made = made.contains(&output);
         let refused = match outputs.take(&handed) {
@@ -131,8 +137,10 @@ pub fn recover(
         // It is found and tried again next time.
         let _ = std::fs::remove_dir_all(spool);
     }
-    // A launcher that was killed has left its mark there.
+    // A launcher that was killed has left its marks there, and where it was reached.
     Scratch::tidy(directory);
+    stage::sweep();
+    first::sweep();
     Ok(files.into_list())
 }
 
@@ -176,28 +184,15 @@ fn parts<'h>(handed: &'h HandedOver, spools: &[PathBuf]) -> (BTreeMap<usize, Pat
     (found, missing)
 }
 
-/// Why nothing is made of what lies in `directory`: parts of other nodes are missing, a program still writes it, or what has
-/// its name is newer. A store in a bucket that `was_made` by this command is an older one.
-fn refused(
-    engine: &Engine,
-    (directory, handed): (&Path, &HandedOver),
-    spools: &[PathBuf],
-    was_made: bool,
-) -> Option<Error> {
-    // Numbers of datasets mean nothing if each rank has counted others.
-    if let Some(error) = handed.failure.as_ref().filter(|error| error.kind() == ErrorKind::Usage) {
-        let hint = format!("nothing can be made of what was put: remove {}", directory.display());
-        return Some(error.clone().hint(hint));
-    }
-    let (found, missing) = parts(handed, spools);
-    let missing = if handed.part == 0 { missing.first().copied() } else { handed.maker() };
-    if let Some(part) = missing {
-        let ranks = part.ranks.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
-        let what = format!("the part of node '{}' is not here: that of rank {ranks}", part.node());
-        let hint = "it lies there in the directory that is named, or in .knarr beside knarr.toml: copy the spools of all \
-                    nodes into one directory, and name that";
-        return Some(Error::new(ErrorKind::NotFound, what).hint(hint).at(part.directory().display().to_string()));
-    }
+/// True if ranks ended in the call that creates the file: it returns on none of any node before each has made its log, so
+/// there is no value of the file anywhere.
+fn was_not_begun(directory: &Path, handed: &HandedOver) -> bool {
+    let has_log = |rank: &usize| directory.join(HandedOver::log(*rank)).exists();
+    handed.own_part().is_some_and(|part| !part.ranks.iter().all(has_log))
+}
+
+/// Why what lies in `directory` and what was found of it elsewhere must stay: a launcher or a program still uses it.
+fn in_use((directory, handed): (&Path, &HandedOver), found: &BTreeMap<usize, PathBuf>) -> Option<Error> {
     if let Some(busy) = found
         .values()
         .map(PathBuf::as_path)
@@ -213,6 +208,31 @@ fn refused(
     if let Some(process) = identities.into_iter().find_map(writer) {
         let what = format!("process {process} still writes the file");
         return Some(Error::usage(what).hint("wait until the program has ended"));
+    }
+    None
+}
+
+/// Why nothing is made of what lies in `directory`: parts of other nodes are missing, or what has its name is newer. A store
+/// in a bucket that `was_made` by this command is an older one.
+fn refused(
+    engine: &Engine,
+    (directory, handed): (&Path, &HandedOver),
+    spools: &[PathBuf],
+    was_made: bool,
+) -> Option<Error> {
+    // Numbers of datasets mean nothing if each rank has counted others.
+    if let Some(error) = handed.failure.as_ref().filter(|error| error.kind() == ErrorKind::Usage) {
+        let hint = format!("nothing can be made of what was put: remove {}", directory.display());
+        return Some(error.clone().hint(hint));
+    }
+    let (_, missing) = parts(handed, spools);
+    let missing = if handed.part == 0 { missing.first().copied() } else { handed.maker() };
+    if let Some(part) = missing {
+        let ranks = part.ranks.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+        let what = format!("the part of node '{}' is not here: that of rank {ranks}", part.node());
+        let hint = "it lies there in the directory that is named, or in .knarr beside knarr.toml: copy the spools of all \
+                    nodes into one directory, and name that";
+        return Some(Error::new(ErrorKind::NotFound, what).hint(hint).at(part.directory().display().to_string()));
     }
     let output = handed.rule.made_of(&handed.target);
     if let Some(url) = url_of(&output) {

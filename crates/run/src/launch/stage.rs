@@ -1,6 +1,7 @@
 //! The directory of a run: snapshot, socket and gate; see `knarr_capture`.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -8,26 +9,36 @@ use std::path::{Path, PathBuf};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::Snapshot;
 
+use super::left_behind::left_behind;
+use crate::processes::any_of_run;
+
 /// Names of sockets are at most this long.
 const LONGEST_SOCKET: usize = 107;
+
+const NAME: &str = "knarr-run-";
+/// Locked as long as the launcher lives.
+const ALIVE: &str = "alive";
 
 /// The directory, removed when dropped.
 pub(super) struct Stage {
     pub(super) directory: PathBuf,
     pub(super) socket: UnixDatagram,
+    _alive: File,
 }
 
 impl Stage {
     pub(super) fn new(snapshot: &Snapshot) -> Result<Self> {
+        sweep();
         let directory = make_directory()?;
         let write_error = |error: std::io::Error| Error::write(&directory, &error);
-        let prepare = || -> Result<UnixDatagram> {
+        let prepare = || -> Result<(UnixDatagram, File)> {
+            let alive = mark(&directory).map_err(write_error)?;
             put_snapshot(&directory, snapshot)?;
             std::fs::write(directory.join(knarr_capture::GATE), b"").map_err(write_error)?;
-            UnixDatagram::bind(directory.join(knarr_capture::SOCKET)).map_err(write_error)
+            Ok((UnixDatagram::bind(directory.join(knarr_capture::SOCKET)).map_err(write_error)?, alive))
         };
         match prepare() {
-            Ok(socket) => Ok(Self { directory, socket }),
+            Ok((socket, alive)) => Ok(Self { directory, socket, _alive: alive }),
             Err(error) => {
                 let _ = std::fs::remove_dir_all(&directory);
                 Err(error)
@@ -59,14 +70,39 @@ impl Drop for Stage {
     }
 }
 
-/// A new directory that only this user may enter, where temporary files go.
-fn make_directory() -> Result<PathBuf> {
-    let mut parent = std::path::absolute(std::env::temp_dir()).unwrap_or_else(|_| PathBuf::from("/tmp"));
-    if parent.as_os_str().len() + knarr_capture::SOCKET.len() + 32 > LONGEST_SOCKET {
-        parent = PathBuf::from("/tmp");
+/// Where such directories are: where temporary files go, if names of sockets there are not too long.
+fn parent() -> PathBuf {
+    let parent = std::path::absolute(std::env::temp_dir()).unwrap_or_else(|_| PathBuf::from("/tmp"));
+    let is_short = parent.as_os_str().len() + knarr_capture::SOCKET.len() + 32 <= LONGEST_SOCKET;
+    if is_short { parent } else { PathBuf::from("/tmp") }
+}
+
+/// Removes the directories of runs whose launcher was killed and whose programs have ended.
+pub(super) fn sweep() {
+    let user = rustix::process::geteuid().as_raw();
+    for (directory, lock) in left_behind(&parent(), NAME, ALIVE, user) {
+        if lock.is_some() && !any_of_run(&directory) {
+            let _ = std::fs::remove_dir_all(directory);
+        }
     }
+}
+
+/// Locks the mark of a launcher that lives, and puts it into the directory then: without it nobody removes the directory, so
+/// where the file system has no locks there is none.
+fn mark(directory: &Path) -> std::io::Result<File> {
+    let beside = directory.join("alive.new");
+    let alive = File::create(&beside)?;
+    if alive.try_lock().is_ok() {
+        std::fs::rename(beside, directory.join(ALIVE))?;
+    }
+    Ok(alive)
+}
+
+/// A new directory that only this user may enter.
+fn make_directory() -> Result<PathBuf> {
+    let parent = parent();
     for number in 0..1000 {
-        let directory = parent.join(format!("knarr-run-{:x}-{number}", std::process::id()));
+        let directory = parent.join(format!("{NAME}{:x}-{number}", std::process::id()));
         match std::fs::DirBuilder::new().mode(0o700).create(&directory) {
             Ok(()) => return Ok(directory),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
