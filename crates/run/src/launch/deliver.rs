@@ -182,6 +182,13 @@ pub(super) fn holds_nothing(directory: &Path, open: &HandedOver) -> bool {
     open.ranks > 0 && may_hold_nothing && ranks.iter().all(is_empty)
 }
 
+/// True if ranks ended in the call that creates the file: it returns on none of any node before each has made its log, so
+/// there is no value of the file anywhere. Of a file on one node nothing is said.
+pub(super) fn was_not_begun(directory: &Path, handed: &HandedOver) -> bool {
+    let has_log = |rank: &usize| directory.join(HandedOver::log(*rank)).exists();
+    handed.own_part().is_some_and(|part| !part.ranks.iter().all(has_log))
+}
+
 /// False if the program was told that its library cannot write the header.
 fn has_header(directory: &Path) -> bool {
     let is_whole = |bytes: &[u8]| bytes.starts_with(b"\x89HDF") || classic::parse_header(bytes).is_ok();

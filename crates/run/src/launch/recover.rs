@@ -10,7 +10,7 @@ use knarr_capture::{Datasets, HandedOver, NodePart};
 use knarr_flow::engine::{Engine, Silent};
 use knarr_flow::network::url_of;
 
-use super::deliver::{Delivery, holds_nothing, is_store, made_instead};
+use super::deliver::{Delivery, holds_nothing, is_store, made_instead, was_not_begun};
 use super::outcome::{Done, Files, Outcome};
 use super::outputs::Outputs;
 use super::packed::PackedFiles;
@@ -182,13 +182,6 @@ fn parts<'h>(handed: &'h HandedOver, spools: &[PathBuf]) -> (BTreeMap<usize, Pat
         }
     }
     (found, missing)
-}
-
-/// True if ranks ended in the call that creates the file: it returns on none of any node before each has made its log, so
-/// there is no value of the file anywhere.
-fn was_not_begun(directory: &Path, handed: &HandedOver) -> bool {
-    let has_log = |rank: &usize| directory.join(HandedOver::log(*rank)).exists();
-    handed.own_part().is_some_and(|part| !part.ranks.iter().all(has_log))
 }
 
 /// Why what lies in `directory` and what was found of it elsewhere must stay: a launcher or a program still uses it.

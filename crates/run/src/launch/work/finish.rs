@@ -6,7 +6,7 @@ use knarr_array::error::{Error, ErrorKind};
 use knarr_capture::HandedOver;
 
 use super::Work;
-use crate::launch::deliver::holds_nothing;
+use crate::launch::deliver::{holds_nothing, was_not_begun};
 use crate::launch::ledger::Due;
 use crate::launch::outcome::{Files, Outcome};
 use crate::launch::spool::Spool;
@@ -61,7 +61,8 @@ impl Work<'_> {
                 }
             };
             // Other nodes may hold something of which no file can be made without all parts.
-            if open.parts.is_empty() && holds_nothing(&directory, &open) {
+            let stands_alone = open.parts.is_empty() || was_not_begun(&directory, &open);
+            if stands_alone && holds_nothing(&directory, &open) {
                 // Nobody can have put anything.
                 HandedOver::discard(&directory);
                 continue;
