@@ -25,7 +25,7 @@ for when in close write; do
   step $python tests/suites/soak.py --times "$times" --when $when
 done
 # A fuzzer of a commit runs 10 seconds.
-step tools/fuzz.sh $((times * 10 / 30))
+step tools/fuzz.sh $((times * 10 / 30 + 1))
 if [ ${#failed[@]} -gt 0 ]; then
   printf 'failed: %s\n' "${failed[@]}"
   exit 1

@@ -398,11 +398,17 @@ def tidy(components: Spread, may_keep: bool = False) -> None:
     """What launchers that were killed leave goes with the next run, or is named there and can be made."""
     for rest in components.top.glob("*/knarr-run-*"):
         shutil.rmtree(rest)
+    kept: set[str] = set()
     for name in ("model", "analysis"):
         ran = components.finish(components.start(name, "true"))
-        kept = re.findall(r"'knarr run --recover (\S+)' finishes", ran.err)
+        kept.update(re.findall(r"'knarr run --recover (\S+)' finishes", ran.err))
         assert may_keep or not kept, ran.err
-        for spool in filter(os.path.exists, kept):
-            again = [components.program, "run", "--recover", spool]
-            made = subprocess.run(again, env=components.environment, capture_output=True, text=True, check=False)
-            assert made.returncode == 0, made.stderr
+    if spools := [Path(spool) for spool in sorted(kept) if os.path.exists(spool)]:
+        # A launcher that is terminated moves its part to the disk: parts of all nodes are to be in one place.
+        together = components.top / "together"
+        for spool in spools:
+            shutil.copytree(spool, together / spool.name, symlinks=True)
+            shutil.rmtree(spool)
+        again = [components.program, "run", "--recover", together]
+        made = subprocess.run(again, env=components.environment, capture_output=True, text=True, check=False)
+        assert made.returncode == 0, made.stderr

@@ -19,7 +19,7 @@ use super::rules;
 use super::scratch::Scratch;
 use super::{first, spool, stage};
 use crate::means::Means;
-use crate::processes::{Identity, writer};
+use crate::processes::{Identity, writer_of_any};
 use crate::worker::{Effort, Worker};
 
 /// Makes the files that were handed over and not delivered, in the spool `directory` or in the spools in it. Files that were
@@ -198,11 +198,9 @@ fn in_use((directory, handed): (&Path, &HandedOver), found: &BTreeMap<usize, Pat
     let directories = std::iter::once(directory).chain(found.values().map(PathBuf::as_path));
     let logs = directories.flat_map(|part| (0..handed.ranks).map(|rank| part.join(HandedOver::log(rank))));
     let identities = logs.filter_map(|log| std::fs::metadata(log).ok()).map(|found| Identity::of(&found));
-    if let Some(process) = identities.into_iter().find_map(writer) {
-        let what = format!("process {process} still writes the file");
-        return Some(Error::usage(what).hint("wait until the program has ended"));
-    }
-    None
+    let process = writer_of_any(&identities.collect())?;
+    let what = format!("process {process} still writes the file");
+    Some(Error::usage(what).hint("wait until the program has ended"))
 }
 
 /// Why nothing is made of what lies in `directory`: parts of other nodes are missing, or what has its name is newer. A store
