@@ -159,9 +159,12 @@ fn hold(directory: &Path, user: u32) -> Result<Option<File>> {
 /// Removes a place whose lock this process holds. The lock goes last: from then on another launcher may hold the place, and
 /// what it puts there stays.
 fn remove(directory: &Path) {
+    // What is known goes even if the directory cannot be read.
+    let known = [READY, DOOR].map(|name| directory.join(name));
     let inside = fs::read_dir(directory).into_iter().flatten().flatten();
-    for entry in inside.filter(|entry| entry.file_name() != LOCK) {
-        let _ = fs::remove_file(entry.path());
+    let others = inside.filter(|entry| entry.file_name() != LOCK).map(|entry| entry.path());
+    for path in known.into_iter().chain(others) {
+        let _ = fs::remove_file(path);
     }
     let _ = fs::remove_file(directory.join(LOCK));
     let _ = fs::remove_dir(directory);
