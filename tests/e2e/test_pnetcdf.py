@@ -221,6 +221,26 @@ def test_a_file_that_is_not_closed_is_kept_and_can_be_made(run, knarr, blocks, p
     assert not spools()
 
 
+def test_logs_on_a_disk_that_is_not_there_are_not_taken_for_empty_ones(run, knarr, blocks, plain):
+    """When memory is full, logs move to the disk, and links lead there."""
+    written(run, blocks, "hist.nc", STEPS, ROWS, "kill", ok=False)
+    (spool,) = spools()
+    disk, away = run.top / "disk", run.top / "away"
+    disk.mkdir()
+    for log in list(spool.glob("*/log.*")):
+        shutil.move(log, disk / log.name)
+        log.symlink_to(disk / log.name)
+    disk.rename(away)
+    refused = knarr("run", "--recover", spool, ok=False)
+    said = f"{disk / 'log.0'}: what was put lies there, and that cannot be found"
+    assert refused.returncode != 0 and said in refused.stderr, refused.stderr
+    assert spools() == [spool] and not (run.folder / "hist.nc").exists()
+    away.rename(disk)
+    knarr("run", "--recover", spool)
+    knarr("verify", plain, run.folder / "hist.nc")
+    assert not spools()
+
+
 @pytest.mark.parametrize("when", ["late", "wait"])
 def test_what_a_program_still_writes_is_not_taken(run, knarr, blocks, when):
     """The launcher is killed, and the program goes on: before it has put anything, or behind that."""

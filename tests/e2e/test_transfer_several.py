@@ -403,12 +403,19 @@ def tidy(components: Spread, may_keep: bool = False) -> None:
         ran = components.finish(components.start(name, "true"))
         kept.update(re.findall(r"'knarr run --recover (\S+)' finishes", ran.err))
         assert may_keep or not kept, ran.err
-    if spools := [Path(spool) for spool in sorted(kept) if os.path.exists(spool)]:
-        # A launcher that is terminated moves its part to the disk: parts of all nodes are to be in one place.
-        together = components.top / "together"
-        for spool in spools:
+    recover = [components.program, "run", "--recover"]
+    together = components.top / "together"
+    for spool in map(Path, filter(os.path.exists, sorted(kept))):
+        made = subprocess.run(
+            [*recover, spool], env=components.environment, capture_output=True, text=True, check=False
+        )
+        if made.returncode != 0:
+            # A launcher that is terminated moves its part to the disk. Users are told to bring the parts together.
+            assert "is not here" in made.stderr and "copy the spools of all nodes into one directory" in made.stderr
             shutil.copytree(spool, together / spool.name, symlinks=True)
             shutil.rmtree(spool)
-        again = [components.program, "run", "--recover", together]
-        made = subprocess.run(again, env=components.environment, capture_output=True, text=True, check=False)
+    if together.exists():
+        made = subprocess.run(
+            [*recover, together], env=components.environment, capture_output=True, text=True, check=False
+        )
         assert made.returncode == 0, made.stderr

@@ -101,8 +101,8 @@ def once(folder: Path, program: Path, plain: Path, kind: str, longest: float) ->
         together = collected(job, len(set(nodes)))
     except AssertionError as error:
         raise WrongError(f"parts are missing: {error}\n{text}") from None
-    # A put is logged when its values are there. A link to values on the disk may be there before these.
-    is_empty = not any(path.exists() and path.read_bytes().strip(b"\0") for path in together.rglob("values.*"))
+    # A put is logged when its values are there. What a link leads to and is not there may have been values.
+    is_empty = not any(not path.exists() or path.read_bytes().strip(b"\0") for path in together.rglob("values.*"))
     done = subprocess.run([KNARR, "run", "--recover", together], capture_output=True, text=True, check=False)
     if not hist.exists() and is_empty and done.returncode == 0:
         return "nothing written"

@@ -176,7 +176,7 @@ pub(super) fn holds_nothing(directory: &Path, open: &HandedOver) -> bool {
     let is_empty = |rank: &usize| match read_puts(&directory.join(HandedOver::log(*rank))) {
         Ok(log) => log.puts.is_empty(),
         // It is made before the program can put anything.
-        Err(error) => error.kind() == ErrorKind::NotFound,
+        Err(_) => !has_log(directory, *rank),
     };
     let may_hold_nothing = open.logged.is_none() || open.parts.is_empty() && !has_header(directory);
     open.ranks > 0 && may_hold_nothing && ranks.iter().all(is_empty)
@@ -185,8 +185,13 @@ pub(super) fn holds_nothing(directory: &Path, open: &HandedOver) -> bool {
 /// True if ranks ended in the call that creates the file: it returns on none of any node before each has made its log, so
 /// there is no value of the file anywhere. Of a file on one node nothing is said.
 pub(super) fn was_not_begun(directory: &Path, handed: &HandedOver) -> bool {
-    let has_log = |rank: &usize| directory.join(HandedOver::log(*rank)).exists();
-    handed.own_part().is_some_and(|part| !part.ranks.iter().all(has_log))
+    handed.own_part().is_some_and(|part| !part.ranks.iter().all(|rank| has_log(directory, *rank)))
+}
+
+/// False if a rank has made no log. One that leads to a disk which is not there, or that cannot be looked at, may hold puts.
+fn has_log(directory: &Path, rank: usize) -> bool {
+    let found = std::fs::symlink_metadata(directory.join(HandedOver::log(rank)));
+    !found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
 
 /// False if the program was told that its library cannot write the header.

@@ -134,8 +134,7 @@ pub fn recover(
         files.add(target, outcome, note);
     }
     for spool in spools.iter().filter(|spool| HandedOver::to_be_made(spool).is_empty()) {
-        // It is found and tried again next time.
-        let _ = std::fs::remove_dir_all(spool);
+        spool::remove(spool);
     }
     // A launcher that was killed has left its marks there, and where it was reached.
     Scratch::tidy(directory);
@@ -203,8 +202,8 @@ fn in_use((directory, handed): (&Path, &HandedOver), found: &BTreeMap<usize, Pat
     Some(Error::usage(what).hint("wait until the program has ended"))
 }
 
-/// Why nothing is made of what lies in `directory`: parts of other nodes are missing, or what has its name is newer. A store
-/// in a bucket that `was_made` by this command is an older one.
+/// Why nothing is made of what lies in `directory`: parts of other nodes are missing, or the disk to which logs were moved, or
+/// what has its name is newer. A store in a bucket that `was_made` by this command is an older one.
 fn refused(
     engine: &Engine,
     (directory, handed): (&Path, &HandedOver),
@@ -224,6 +223,11 @@ fn refused(
         let hint = "it lies there in the directory that is named, or in .knarr beside knarr.toml: copy the spools of all \
                     nodes into one directory, and name that";
         return Some(Error::new(ErrorKind::NotFound, what).hint(hint).at(part.directory().display().to_string()));
+    }
+    let logs = (0..handed.ranks).map(|rank| directory.join(HandedOver::log(rank)));
+    if let Some(away) = logs.filter(|log| !log.exists()).find_map(|log| std::fs::read_link(log).ok()) {
+        let error = Error::new(ErrorKind::NotFound, "what was put lies there, and that cannot be found");
+        return Some(error.hint("mount that disk, or move the directory back").at(away.display().to_string()));
     }
     let output = handed.rule.made_of(&handed.target);
     if let Some(url) = url_of(&output) {

@@ -123,7 +123,7 @@ impl Drop for Spool {
 
 /// Removes a spool of which nothing is to be made, with what lies on a disk and belongs to it. Nothing is left to report a failure
 /// to; the next run tries again.
-fn remove(spool: &Path) {
+pub(super) fn remove(spool: &Path) {
     let entries = fs::read_dir(spool).into_iter().flatten().flatten();
     for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
         HandedOver::discard(&entry.path());
