@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import netCDF4
@@ -19,7 +20,7 @@ import pytest
 
 from conftest import KNARR
 from crashing import workers
-from injecting import SOURCES
+from injecting import SOURCES, Injector, injector, logged
 from running import MPIRUN
 from test_pnetcdf import HERE, RULE, built
 
@@ -51,6 +52,14 @@ class Told:
         return noted.exists() and line in noted.read_text().splitlines()
 
 
+@pytest.fixture(scope="module")
+def fault(tmp_path_factory: pytest.TempPathFactory) -> Injector:
+    made = injector(tmp_path_factory.mktemp("fault"))
+    if isinstance(made, str):
+        pytest.skip(made)
+    return made
+
+
 @pytest.fixture
 def told(tmp_path: Path) -> Told:
     return Told(tmp_path / "told")
@@ -65,6 +74,19 @@ def until(holds: Callable[[], object], what: str) -> None:
 
 def spools() -> list[Path]:
     return sorted(SHARED_MEMORY.glob("knarr-spool-*"))
+
+
+@contextmanager
+def full_memory() -> Iterator[None]:
+    """Meanwhile /dev/shm has no room for anything more."""
+    found = os.statvfs(SHARED_MEMORY)
+    remount(f"{(found.f_blocks - found.f_bfree) * found.f_frsize // 1024}k")
+    yield
+    remount("50%")
+
+
+def remount(size: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,size={size}", SHARED_MEMORY], check=True)
 
 
 def first_values(path: Path) -> list[int]:
@@ -138,6 +160,23 @@ def test_an_older_version_does_not_come_back(run, start, told, knarr):
         subprocess.run(["umount", disk], check=True)
 
 
+def test_a_file_that_cannot_be_made_holds_nobody_up_when_memory_is_full(run, start, told):
+    """Something newer has its name. To set it aside takes no memory, and the program creates it anew."""
+    launcher = start("cfppx" + 2 * "z" + "2cfppx" + 10 * "z" + "cfpx")
+    until(lambda: (run.folder / "hist_1.nc").exists(), "the first file is not made")
+    worker = worker_of(launcher)
+    os.kill(worker, signal.SIGSTOP)
+    until(lambda: told.has("12 close hist_2 0"), "the second file is not closed")
+    with full_memory():
+        (run.folder / "hist_2.nc").write_bytes(b"newer")
+        os.kill(worker, signal.SIGCONT)
+        until(lambda: list(SHARED_MEMORY.glob("knarr-spool-*/*/set-aside.json")), "it is not set aside")
+    until(lambda: told.has("26 close hist_2 0"), "the program waits")
+    ran = run.finish(launcher)
+    assert ran.code == 0, ran.err
+    assert first_values(run.folder / "hist_2.nc") == [8]
+
+
 def test_what_is_under_way_is_moved_at_the_end_of_a_batch_job(run, start, told, knarr):
     """The job gets SIGTERM while a file is made. Some seconds later it is killed, and its memory is cleared."""
     launcher = start("cfppx" + 2 * "z" + "2cfppx" + 40 * "z")
@@ -155,6 +194,31 @@ def test_what_is_under_way_is_moved_at_the_end_of_a_batch_job(run, start, told, 
         shutil.rmtree(spool)
     knarr("run", "--recover", run.scratch)
     assert first_values(run.folder / "hist_2.nc") == [5, 6]
+
+
+def test_what_is_moved_is_durable_before_memory_goes(run, start, told, fault, tmp_path):
+    """A job that is out of time is killed, and its node may be reset: values that had found no room count, too."""
+    log = tmp_path / "calls"
+    rules = ["exe=/knarr", "arg=run", "calls=fsync,rename", "below=knarr-spool", f"below={tmp_path}"]
+    script = tmp_path / "logged"
+    script.write_text(f'#!/bin/sh\nexec {" ".join(fault.command(log, rules, [KNARR]))} "$@"\n')
+    script.chmod(0o755)
+    run.program = script
+    # 24 MiB, of which memory may hold 8.
+    launcher = start("cppp" + 40 * "z", part=2 << 20, options=("--max-mem", "16M"))
+    until(lambda: told.has("3 put hist_1 2 0 3 0"), "nothing is put")
+    (spool,) = spools()
+    (spilled,) = [path.readlink() for path in spool.glob("*/values.*.more")]
+    assert spilled.stat().st_size > 0
+    launcher.send_signal(signal.SIGTERM)
+    launcher.communicate(timeout=TIME_LIMIT_S)
+    (moved,) = [path for path in run.scratch.glob("knarr-spool-*") if path.is_dir()]
+    calls = [call for call in logged(log)[0] if call.name == "fsync" or "/.gone-" in call.place]
+    gone = next(number for number, call in enumerate(calls) if "/.gone-" in call.place and str(spool) in call.place)
+    synced = {call.place for call in calls[:gone]}
+    record = next(moved.glob("*/set-aside.json")).parent
+    assert {str(path) for path in (spilled, record, moved, run.scratch, run.top, record / "log.0")} <= synced
+    shutil.rmtree(spool, ignore_errors=True)
 
 
 def test_a_close_that_waits_fails_if_the_launcher_dies(run, start, told):
@@ -216,6 +280,30 @@ def test_the_file_of_another_node_does_not_replace_a_newer_one(job, elsewhere):
     assert "rank 0: 0" in out and "rank 1: 0" in out, out + err
     with netCDF4.Dataset(job.folder / "hist.nc") as file:
         assert file["T"].shape == (10,), err
+
+
+@pytest.mark.node
+def test_a_node_that_cannot_read_what_it_holds_does_not_make_the_file(job, knarr, blocks, fault):
+    """It says that it cannot tell. The node that makes it does so, or recovery."""
+    rules = [
+        "exe=/knarr",
+        "arg=run",
+        "env=KNARR_NODE=b",
+        "calls=openat",
+        "below=handed-over.json",
+        "number=1",
+        "last=6",
+        "do=5",
+    ]
+    log = job.top / "calls"
+    before = fault.command(log, rules, [])
+    process = job.start(blocks, "hist.nc", 3, 64, nodes="aabb", config=RULE, before=before)
+    out, err = process.communicate(timeout=TIME_LIMIT_S)
+    assert process.returncode != 0 and "handed-over.json: Input/output error" in err, out + err
+    knarr("run", "--recover", SHARED_MEMORY)
+    with netCDF4.Dataset(job.folder / "hist.nc") as file:
+        assert file["T"].shape[0] == 3
+    assert not spools()
 
 
 def test_ranks_leave_what_they_cannot_agree_on_to_the_library(tmp_path, blocks):

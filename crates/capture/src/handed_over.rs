@@ -123,8 +123,6 @@ pub struct HandedOver {
     pub logged: Option<u64>,
     /// Why the program was told that the file could not be handed over. What was put without an error is there.
     pub failure: Option<Error>,
-    /// It was not made because something newer has its name.
-    pub is_older: bool,
     /// If its ranks are on several nodes, what each of them holds; the first one makes the file. Else nothing.
     #[serde(default)]
     pub parts: Vec<NodePart>,
@@ -146,6 +144,10 @@ impl HandedOver {
     pub const GIVEN_UP: &'static str = "given-up.json";
     /// Names of files that make a directory one in which something is handed over.
     pub const RECORDS: [&'static str; 3] = [Self::NAME, Self::SET_ASIDE, Self::OPEN];
+    /// The same in the order in which they are looked for. What has one of them may get another one meanwhile.
+    const LOOKED_FOR: [&'static str; 5] = [Self::NAME, Self::SET_ASIDE, Self::OPEN, Self::NAME, Self::SET_ASIDE];
+    /// Name of an empty file that says that something newer has the name of what was set aside. It takes no room.
+    const OLDER: &'static str = "older-than-its-name";
     /// Name of the header: a classic netCDF file without values, or an HDF5 file whose datasets have none if there are
     /// [`Datasets`], too.
     pub const HEADER: &'static str = "header.nc";
@@ -184,7 +186,6 @@ impl HandedOver {
             umask: None,
             logged: None,
             failure: None,
-            is_older: false,
             parts: Vec::new(),
             part: 0,
         }
@@ -422,9 +423,12 @@ impl HandedOver {
         Ok(None)
     }
 
-    /// That of a directory, whatever became of it; `None` if it cannot be read.
-    pub fn left_in(directory: &Path) -> Option<Self> {
-        Self::RECORDS.iter().find_map(|name| get(directory, name).ok().flatten())
+    /// That of a directory, whatever became of it; `None` if there is none.
+    ///
+    /// # Errors
+    /// `Read`, `Corrupt`.
+    pub fn left_in(directory: &Path) -> Result<Option<Self>> {
+        Self::LOOKED_FOR.iter().find_map(|name| get(directory, name).transpose()).transpose()
     }
 
     /// That of a directory of which the program wants no file any more; `None` if it wants one.
@@ -459,7 +463,7 @@ impl HandedOver {
         put_reserved(directory, Self::SET_ASIDE, self)?;
         // The name by which it was handed over counts more, that by which it was open less.
         for name in [Self::NAME, Self::OPEN] {
-            let _ = fs::remove_file(directory.join(name));
+            let _ = settled(|| fs::remove_file(directory.join(name)));
         }
         Self::take_back(directory);
         Ok(())
@@ -470,10 +474,27 @@ impl HandedOver {
     /// # Errors
     /// `Write`.
     pub fn set_aside(directory: &Path) -> Result<()> {
-        let name = if directory.join(Self::NAME).exists() { Self::NAME } else { Self::OPEN };
-        let renamed = fs::rename(directory.join(name), directory.join(Self::SET_ASIDE));
+        let aside = directory.join(Self::SET_ASIDE);
+        let rename = |name: &str| settled(|| fs::rename(directory.join(name), &aside));
+        let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        let renamed =
+            rename(Self::NAME).or_else(|error| if is_missing(&error) { rename(Self::OPEN) } else { Err(error) });
         Self::take_back(directory);
-        renamed.map_err(|error| Error::write(directory, &error))
+        match renamed {
+            // It was set aside before.
+            Err(error) if is_missing(&error) && Self::is_set_aside(directory) => Ok(()),
+            renamed => renamed.map_err(|error| Error::write(directory, &error)),
+        }
+    }
+
+    /// As [`HandedOver::set_aside`], because something newer has the name of the file.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn set_aside_as_older(directory: &Path) -> Result<()> {
+        // Without it, programs are told that the file is missing.
+        let _ = settled(|| fs::write(directory.join(Self::OLDER), b""));
+        Self::set_aside(directory)
     }
 
     /// True if delivery has failed.
@@ -501,7 +522,7 @@ impl HandedOver {
 
     /// As [`HandedOver::pending`], with what was set aside and what was not closed.
     pub fn left(spool: &Path) -> Vec<(PathBuf, Result<Self>)> {
-        Self::all(spool, &Self::RECORDS)
+        Self::all(spool, &Self::LOOKED_FOR)
     }
 
     fn all(spool: &Path, names: &[&str]) -> Vec<(PathBuf, Result<Self>)> {

@@ -11,17 +11,27 @@ type Key = (usize, u64);
 /// A chunk being decoded or decoded; threads that want the same chunk wait for the first.
 type Slot = Arc<OnceLock<Result<Vec<u8>>>>;
 
-/// Bounded in bytes; least recently used chunks go first. The newest stays, however large: to decode it again for each
-/// piece that is read of it would take many times as long, and no less memory.
+/// Bounded in bytes; least recently used chunks go first, and those that were decoded ahead and that nobody has asked for
+/// yet go last. The newest stays, however large: to decode it again for each piece that is read of it would take many times
+/// as long, and no less memory.
 #[derive(Debug)]
 pub struct ChunkCache(Mutex<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    slots: HashMap<Key, (Slot, usize, u64)>,
+    slots: HashMap<Key, Kept>,
     bytes: usize,
     limit: usize,
     clock: u64,
+}
+
+#[derive(Debug)]
+struct Kept {
+    slot: Slot,
+    bytes: usize,
+    used: u64,
+    /// Nobody has asked for it yet.
+    is_ahead: bool,
 }
 
 impl ChunkCache {
@@ -71,7 +81,7 @@ impl ChunkCache {
                 let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
                 let room = (inner.limit / bytes.max(1)).saturating_sub(1);
                 let free = next.take(room).find(|next| !inner.slots.contains_key(next));
-                free.map(|next| (next, inner.insert(next, bytes)))
+                free.map(|next| (next, inner.insert(next, bytes, true)))
             };
             if let Some((next, slot)) = claimed {
                 slot.get_or_init(|| decode(next));
@@ -85,11 +95,11 @@ impl ChunkCache {
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         inner.clock += 1;
         let now = inner.clock;
-        if let Some((slot, _, used)) = inner.slots.get_mut(&key) {
-            *used = now;
-            return (Arc::clone(slot), false);
+        if let Some(kept) = inner.slots.get_mut(&key) {
+            (kept.used, kept.is_ahead) = (now, false);
+            return (Arc::clone(&kept.slot), false);
         }
-        (inner.insert(key, bytes), true)
+        (inner.insert(key, bytes, false), true)
     }
 }
 
@@ -104,21 +114,21 @@ fn hand_over(slot: &Slot, decode: impl FnOnce() -> Result<Vec<u8>>, f: impl FnOn
 }
 
 impl Inner {
-    fn insert(&mut self, key: Key, bytes: usize) -> Slot {
+    fn insert(&mut self, key: Key, bytes: usize, is_ahead: bool) -> Slot {
         self.evict(bytes);
         self.clock += 1;
         self.bytes += bytes;
         let slot = Slot::default();
-        self.slots.insert(key, (Arc::clone(&slot), bytes, self.clock));
+        self.slots.insert(key, Kept { slot: Arc::clone(&slot), bytes, used: self.clock, is_ahead });
         slot
     }
 
     /// Makes room for `needed` bytes, as far as there is something to drop.
     fn evict(&mut self, needed: usize) {
         while self.bytes.saturating_add(needed) > self.limit {
-            let oldest = self.slots.iter().min_by_key(|(_, (_, _, used))| *used).map(|(key, _)| *key);
-            let Some((_, bytes, _)) = oldest.and_then(|key| self.slots.remove(&key)) else { return };
-            self.bytes -= bytes;
+            let oldest = self.slots.iter().min_by_key(|(_, kept)| (kept.is_ahead, kept.used)).map(|(key, _)| *key);
+            let Some(dropped) = oldest.and_then(|key| self.slots.remove(&key)) else { return };
+            self.bytes -= dropped.bytes;
         }
     }
 }
@@ -183,6 +193,47 @@ mod tests {
         // Nobody decodes it any more.
         read(&|_| unreachable!("it is there"));
         cache.get((0, 3), 4, || unreachable!("it is there"), |_| ()).unwrap();
+    }
+
+    /// A slow reader of an earlier chunk does not have one thrown away that was decoded for those who come later.
+    #[test]
+    fn what_was_decoded_ahead_is_not_decoded_again() {
+        let cache = ChunkCache::new(16);
+        let decoded = Mutex::new(Vec::new());
+        let (is_begun, may_end) = (OnceLock::new(), OnceLock::new());
+        let decode = |key: Key| {
+            if key.1 == 2 {
+                is_begun.get_or_init(|| ());
+                let _: &() = may_end.wait();
+            }
+            decoded.lock().unwrap().push(key.1);
+            Ok(vec![7; 4])
+        };
+        let wait_until = |number| {
+            while !decoded.lock().unwrap().contains(&number) {
+                std::thread::yield_now()
+            }
+        };
+        let read = |number| {
+            let next = (number + 1..9).map(|number| (0, number));
+            cache.get_or_help((0, number), 4, next, decode, |_| ()).unwrap();
+        };
+        read(1);
+        std::thread::scope(|scope| {
+            scope.spawn(|| read(2));
+            let _: &() = is_begun.wait();
+            scope.spawn(|| read(2));
+            wait_until(3);
+            read(1);
+            scope.spawn(|| read(2));
+            wait_until(4);
+            scope.spawn(|| read(2));
+            wait_until(5);
+            may_end.get_or_init(|| ());
+        });
+        (3..6).for_each(read);
+        decoded.lock().unwrap().sort_unstable();
+        assert_eq!(*decoded.lock().unwrap(), [1, 2, 3, 4, 5]);
     }
 
     #[test]

@@ -543,10 +543,11 @@ pub(crate) fn save(handed: &HandedOver, directory: &Path) -> Result<()> {
 }
 
 /// # Errors
-/// `Write` if a file was not delivered: the launcher takes the directory away when it is in its place.
+/// `Write` if a file was not delivered: the launcher takes the directory away when it is in its place. `Read` or `Corrupt` if that
+/// is not known.
 fn not_left(directory: &Path) -> Result<()> {
     let what = "it was not delivered; its values are kept";
-    HandedOver::left_in(directory).map_or(Ok(()), |_| Err(Error::new(ErrorKind::Write, what)))
+    HandedOver::left_in(directory)?.map_or(Ok(()), |_| Err(Error::new(ErrorKind::Write, what)))
 }
 
 pub(crate) fn tell(event: Event) {

@@ -166,7 +166,8 @@ fn keep(directory: &Path, error: Error) -> Error {
 fn hand_over(opened: &Opened) -> Result<()> {
     let Opened { target, rule, directory, .. } = opened;
     let classic = directory.join(Shown::CLASSIC);
-    let begun = HandedOver::left_in(directory).unwrap_or_else(|| HandedOver::new(target.clone(), rule.clone(), 0));
+    let begun = HandedOver::left_in(directory).map_err(|error| keep(directory, error))?;
+    let begun = begun.unwrap_or_else(|| HandedOver::new(target.clone(), rule.clone(), 0));
     let saved = std::fs::metadata(&classic)
         .map_err(|error| Error::read(&classic, &error))
         .and_then(|found| save(&HandedOver { bytes: found.len(), ..begun }, directory));

@@ -68,7 +68,7 @@ impl HandedOver {
     pub fn hand_on(&self, directory: &Path, spools: &[PathBuf]) {
         let Some(placed) = self.placed(directory) else { return };
         let is_newer = |other: &Self| other.generation > self.generation;
-        let newer = spools.iter().flat_map(|spool| Self::versions(spool, &self.target, &Self::RECORDS, is_newer));
+        let newer = spools.iter().flat_map(|spool| Self::versions(spool, &self.target, &Self::LOOKED_FOR, is_newer));
         for (newer, _) in newer {
             // Without it, the newer version is set aside, and the user decides.
             let _ = Placed(&newer.join(OLDER)).add(&[placed]);
@@ -77,7 +77,7 @@ impl HandedOver {
 
     /// Has versions in these spools that may take the place of what was at `target` take the place of what holds the same now.
     pub fn stored_anew(spools: &[PathBuf], target: &Path, was: FileIdentity, now: FileIdentity) {
-        let versions = spools.iter().flat_map(|spool| Self::versions(spool, target, &Self::RECORDS, |_| true));
+        let versions = spools.iter().flat_map(|spool| Self::versions(spool, target, &Self::LOOKED_FOR, |_| true));
         for (directory, version) in versions {
             if let Replaces::Known(Known { older, .. }) = version.replaces(target, &directory)
                 && older.contains(&was)
@@ -91,9 +91,11 @@ impl HandedOver {
 
     /// True if a version of the file `target` could not be made, so what has its name, if anything has, is older.
     pub fn is_missing(spool: &Path, target: &Path) -> bool {
-        let is_newest = |handed: &Self| handed.session == 0 && !handed.is_older;
-        let set_aside = Self::versions(spool, target, &[Self::SET_ASIDE], is_newest);
-        set_aside.iter().any(|(directory, handed)| handed.placed(directory).is_none())
+        let set_aside = Self::versions(spool, target, &[Self::SET_ASIDE], |handed| handed.session == 0);
+        let is_missing = |directory: &Path, handed: &Self| {
+            !directory.join(Self::OLDER).exists() && handed.placed(directory).is_none()
+        };
+        set_aside.iter().any(|(directory, handed)| is_missing(directory, handed))
     }
 
     /// The directories of versions of the file `target`, but for sessions, that could not be made and are older than `generation`.

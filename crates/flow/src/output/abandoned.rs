@@ -45,9 +45,15 @@ pub fn is_temporary_name(name: &OsStr) -> bool {
 
 /// True for such a name from another process that goes on. Of those of other machines and containers that is not known.
 pub fn is_of_running(name: &OsStr) -> bool {
-    let is_running =
-        |maker: Maker| Some(maker.home) == home() && maker.process != rustix::process::getpid() && !maker.is_gone();
-    parts(name).is_some_and(|parts| is_running(parts.maker))
+    let is_other = parts(name).is_some_and(|parts| parts.maker.process != rustix::process::getpid());
+    is_other && maker_lives(name) == Some(true)
+}
+
+/// Whether the process goes on that has given such a name. `None` for other names, and for those from other machines and
+/// containers.
+pub fn maker_lives(name: &OsStr) -> Option<bool> {
+    let maker = parts(name)?.maker;
+    (Some(maker.home) == home()).then(|| !maker.is_gone())
 }
 
 /// The path by which people know what is still under way at `path`: errors speak of that. Names that were too long for a mark

@@ -15,7 +15,8 @@ mod vacant;
 mod write_behind;
 
 pub use abandoned::{
-    exchange_name, is_of_running, is_temporary_name, kept_name, path_to_be, remove_abandoned, temporary_name,
+    exchange_name, is_of_running, is_temporary_name, kept_name, maker_lives, path_to_be, remove_abandoned,
+    temporary_name,
 };
 pub use access::take_access;
 pub use common::{is_common, is_common_beside};

@@ -349,13 +349,11 @@ impl Delivery {
         };
         // It may be in its place, if only its name is not on the disk.
         self.handed.hand_on(&self.directory, &self.spools);
-        // Whoever waits for the file waits no longer.
-        let noted = match error.kind() {
-            ErrorKind::Exists => HandedOver { is_older: true, ..self.handed.clone() }.keep(&self.directory),
+        // Whoever waits for the file waits no longer. If it cannot be set aside now, the main loop tries again.
+        let _ = match error.kind() {
+            ErrorKind::Exists => HandedOver::set_aside_as_older(&self.directory),
             _ => HandedOver::set_aside(&self.directory),
         };
-        // One that was set aside before has that name already.
-        drop(noted);
         Outcome::Undelivered(error, self.directory.clone())
     }
 }

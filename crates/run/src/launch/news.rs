@@ -29,7 +29,7 @@ pub(super) enum News {
     /// The node that makes a file knows what became of it, or is gone.
     Gathered(PathBuf, Outcome),
     /// What lies in the first directory was copied to the second one, on a disk, or finds no room there.
-    Drained(PathBuf, Option<PathBuf>),
+    Drained(PathBuf, Result<Option<PathBuf>>),
     /// All that was to be copied is.
     DrainEnded,
     /// Another node knows that the program has ended here, or is gone.

@@ -75,8 +75,7 @@ pub fn recover(
             continue;
         }
         let all_here = || std::iter::once(&directory).chain(found.values());
-        if (missing.is_empty() || was_not_begun(&directory, &handed))
-            && all_here().all(|part| holds_nothing(part, HandedOver::left_in(part).as_ref().unwrap_or(&handed)))
+        if (missing.is_empty() || was_not_begun(&directory, &handed)) && all_here().all(|part| is_empty(part, &handed))
         {
             for part in all_here() {
                 HandedOver::discard(part);
@@ -143,6 +142,11 @@ pub fn recover(
     Ok(files.into_list())
 }
 
+/// True if nothing was put into a part of a file, of which `handed` is known beside what lies there.
+fn is_empty(part: &Path, handed: &HandedOver) -> bool {
+    HandedOver::left_in(part).is_ok_and(|open| holds_nothing(part, open.as_ref().unwrap_or(handed)))
+}
+
 /// The rank that has the header may have been killed before it had written it: another one did so then.
 fn bring_header(directory: &Path, found: &BTreeMap<usize, PathBuf>) {
     let header = directory.join(HandedOver::HEADER);
@@ -159,7 +163,7 @@ fn bring_header(directory: &Path, found: &BTreeMap<usize, PathBuf>) {
 /// What lies in `directory`, or the part of the node that makes the file, if that can be read here.
 fn with_maker(directory: PathBuf, handed: HandedOver, spools: &[PathBuf]) -> (PathBuf, HandedOver) {
     let maker = parts(&handed, spools).0.remove(&0);
-    match maker.and_then(|maker| Some((HandedOver::left_in(&maker)?, maker))) {
+    match maker.and_then(|maker| Some((HandedOver::left_in(&maker).ok()??, maker))) {
         Some((handed, maker)) => (maker, handed),
         None => (directory, handed),
     }
@@ -171,7 +175,9 @@ fn parts<'h>(handed: &'h HandedOver, spools: &[PathBuf]) -> (BTreeMap<usize, Pat
     let (mut found, mut missing) = (BTreeMap::new(), Vec::new());
     for (number, part) in handed.parts.iter().enumerate().filter(|(number, _)| *number != handed.part) {
         let is_it = |directory: &PathBuf| {
-            HandedOver::left_in(directory).is_some_and(|other| other.part == number && other.parts == handed.parts)
+            // One that cannot be read is missing: nothing is made without it.
+            let other = HandedOver::left_in(directory).ok().flatten();
+            other.is_some_and(|other| other.part == number && other.parts == handed.parts)
         };
         let places = spools.iter().map(|spool| spool.join(&part.file));
         let here = std::iter::once(part.directory()).chain(places).find(is_it);
@@ -185,14 +191,9 @@ fn parts<'h>(handed: &'h HandedOver, spools: &[PathBuf]) -> (BTreeMap<usize, Pat
 
 /// Why what lies in `directory` and what was found of it elsewhere must stay: a launcher or a program still uses it.
 fn in_use((directory, handed): (&Path, &HandedOver), found: &BTreeMap<usize, PathBuf>) -> Option<Error> {
-    if let Some(busy) = found
-        .values()
-        .map(PathBuf::as_path)
-        .chain([directory])
-        .find(|part| part.parent().is_some_and(|spool| !spool::is_abandoned(spool)))
-    {
-        let error = Error::usage("a run that goes on delivers from it").hint("wait until that run has ended");
-        return Some(error.at(busy.display().to_string()));
+    let mut parts = found.values().map(PathBuf::as_path).chain([directory]);
+    if let Some(error) = parts.find_map(|part| spool::in_use(part.parent()?)) {
+        return Some(error);
     }
     let directories = std::iter::once(directory).chain(found.values().map(PathBuf::as_path));
     let logs = directories.flat_map(|part| (0..handed.ranks).map(|rank| part.join(HandedOver::log(rank))));

@@ -2,15 +2,16 @@
 //! removes it. What a launcher that was killed leaves is found by the next one, or by `knarr run --recover`.
 
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, Result};
 use knarr_capture::{ACCOUNT, ALIVE, HandedOver, SpoolPlace, free_of, marks_of};
-use knarr_flow::output::{remove_abandoned, temporary_name};
+use knarr_flow::output::{maker_lives, remove_abandoned, temporary_name};
 use knarr_handover::available_memory;
 use knarr_link::Secret;
 use knarr_mapped::NodeAccount;
@@ -20,6 +21,8 @@ use super::nodes::Nodes;
 /// Memory that all processes of a node share.
 pub(super) const SHARED_MEMORY: &str = "/dev/shm";
 const NAME: &str = "knarr-spool-";
+/// Name of a file in a spool on a disk that says which process has made it.
+const MAKER: &str = "maker";
 /// A launcher that was killed keeps its lock until the system has ended it. That may be after its batch system has.
 const MOMENT: Duration = Duration::from_secs(1);
 /// Numbers that are tried for the name of a spool.
@@ -29,8 +32,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// The spool of this run. Dropping it removes it, unless something in it is still to be delivered.
 pub(super) struct Spool {
     directory: PathBuf,
-    /// Locked as long as this lives.
-    _alive: File,
+    /// Locked as long as this lives; `None` where there are no locks.
+    alive: Option<File>,
 }
 
 impl Spool {
@@ -48,13 +51,31 @@ impl Spool {
     /// Makes one in `parent`.
     ///
     /// # Errors
-    /// `Write`.
+    /// `Write`; also if the file system has no locks, by which programs know that the launcher lives.
     pub(super) fn create_in(parent: &Path) -> Result<Self> {
+        Self::create_with(parent, |directory| locked(directory).map(Some))
+    }
+
+    /// Makes one for what is moved out of memory, in `parent`, whose file system may have no locks.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub(super) fn create_on_disk(parent: &Path) -> Result<Self> {
+        Self::create_with(parent, |directory| {
+            // Who makes a temporary is known by its name.
+            fs::write(directory.join(MAKER), temporary_name(OsStr::new(MAKER)).as_encoded_bytes())?;
+            Ok(locked(directory).ok())
+        })
+    }
+
+    fn create_with(parent: &Path, lock: impl Fn(&Path) -> std::io::Result<Option<File>>) -> Result<Self> {
         // Others find it under its name when it is complete and locked.
         let hidden = parent.join(temporary_name(OsStr::new("knarr-spool")));
         let made = DirBuilder::new().mode(0o700).create(&hidden).and_then(|()| {
-            let alive = fill(&hidden)?;
-            Ok(Self { directory: give_name(&hidden, parent)?, _alive: alive })
+            fs::create_dir(free_of(&hidden))?;
+            fs::create_dir(marks_of(&hidden))?;
+            let alive = lock(&hidden)?;
+            Ok(Self { directory: give_name(&hidden, parent)?, alive })
         });
         made.map_err(|error| {
             // Nobody else knows it.
@@ -85,10 +106,8 @@ impl Spool {
     }
 }
 
-/// Makes what a spool has in it. Returns its lock.
-fn fill(directory: &Path) -> std::io::Result<File> {
-    fs::create_dir(free_of(directory))?;
-    fs::create_dir(marks_of(directory))?;
+/// Makes the file by whose lock others know that the launcher lives, and locks it.
+fn locked(directory: &Path) -> std::io::Result<File> {
     let alive = File::create(directory.join(ALIVE))?;
     while let Err(error) = alive.lock() {
         if error.kind() != ErrorKind::Interrupted {
@@ -117,6 +136,9 @@ impl Drop for Spool {
     fn drop(&mut self) {
         if HandedOver::to_be_made(&self.directory).is_empty() {
             remove(&self.directory);
+        } else if self.alive.is_none() {
+            // On other nodes nobody can tell that this process has ended.
+            let _ = fs::remove_file(self.directory.join(ALIVE));
         }
     }
 }
@@ -182,10 +204,33 @@ fn await_end(spools: &[PathBuf]) {
 
 /// True if nobody delivers from a spool. One without a lock was being removed.
 pub(super) fn is_abandoned(spool: &Path) -> bool {
-    match File::open(spool.join(ALIVE)) {
-        Ok(file) => file.try_lock_shared().is_ok(),
-        Err(error) => error.kind() == ErrorKind::NotFound,
-    }
+    in_use(spool).is_none()
+}
+
+/// Why a spool has to stay: somebody delivers from it, or that cannot be told.
+pub(super) fn in_use(spool: &Path) -> Option<Error> {
+    let in_use = || Error::usage("a run that goes on delivers from it").hint("wait until that run has ended");
+    let alive = spool.join(ALIVE);
+    let error = match File::open(&alive).map(|file| file.try_lock_shared()) {
+        Ok(Ok(())) => return None,
+        Err(error) if error.kind() == ErrorKind::NotFound => return None,
+        Ok(Err(TryLockError::Error(error))) => match lives(spool) {
+            Some(true) => in_use(),
+            Some(false) => return None,
+            None => {
+                let what = format!("the disk has no locks ({error}), and its run may go on on another node");
+                Error::usage(what)
+                    .hint(format!("if that run has ended, remove {} and repeat the command", alive.display()))
+            }
+        },
+        Ok(Err(TryLockError::WouldBlock)) | Err(_) => in_use(),
+    };
+    Some(error.at(spool.display().to_string()))
+}
+
+/// Whether the process lives that has made a spool on a disk; `None` if that cannot be told here.
+fn lives(spool: &Path) -> Option<bool> {
+    maker_lives(OsStr::from_bytes(&fs::read(spool.join(MAKER)).ok()?))
 }
 
 /// The spools that `--recover DIRECTORY` means: the directory itself, or those in it.
@@ -194,10 +239,10 @@ pub(super) fn is_abandoned(spool: &Path) -> bool {
 /// `Usage` if there are none, or one is in use.
 pub(super) fn recoverable(directory: &Path) -> Result<Vec<PathBuf>> {
     let place = |error: Error| error.at(directory.display().to_string());
-    let is_spool = directory.join(ALIVE).exists();
+    let is_spool = directory.join(ALIVE).exists() || directory.join(MAKER).exists();
     await_end(&if is_spool { vec![directory.to_owned()] } else { spools(directory) });
-    if is_spool && !is_abandoned(directory) {
-        return Err(place(Error::usage("a run that goes on delivers from it").hint("wait until that run has ended")));
+    if is_spool && let Some(error) = in_use(directory) {
+        return Err(error);
     }
     let found = match is_spool {
         true if HandedOver::to_be_made(directory).is_empty() => Vec::new(),
@@ -205,6 +250,10 @@ pub(super) fn recoverable(directory: &Path) -> Result<Vec<PathBuf>> {
         false => abandoned(directory),
     };
     if found.is_empty() {
+        let holds_some = |spool: &PathBuf| !HandedOver::to_be_made(spool).is_empty();
+        if let Some(error) = spools(directory).into_iter().filter(holds_some).find_map(|spool| in_use(&spool)) {
+            return Err(error);
+        }
         let hint = format!("name the directory that 'knarr run' has told of, or {SHARED_MEMORY} for all of them");
         return Err(place(Error::usage("nothing in it was handed over and not delivered").hint(hint)));
     }

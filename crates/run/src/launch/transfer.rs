@@ -257,15 +257,14 @@ impl<'a> Transfers<'a> {
     }
 
     /// The program has closed a file. False if it is not transferred, or if another node looks after the session.
-    pub(super) fn close(&mut self, directory: &Path) -> bool {
-        let Ok(Some(handed)) = HandedOver::read(directory) else { return false };
+    pub(super) fn close(&mut self, directory: &Path, handed: &HandedOver) -> bool {
         if handed.rule.route != Route::Transfer || handed.maker().is_some() {
             return false;
         }
         let row = self.rows.entry(handed.target.clone()).or_default();
         row.way = format!("to {}", handed.rule.transfer.to().join(", "));
         let (directory, told) = (directory.to_owned(), Vec::new());
-        self.waiting.push(Session { directory, handed, since: Instant::now(), told });
+        self.waiting.push(Session { directory, handed: handed.clone(), since: Instant::now(), told });
         true
     }
 

@@ -95,6 +95,8 @@ pub(super) struct Work<'a> {
     given_back: BTreeSet<PathBuf>,
     /// Directories of files that were handed over and wait for their delivery.
     handed_over: VecDeque<PathBuf>,
+    /// Those of files that could not be made, and not be set aside either.
+    pending: BTreeSet<PathBuf>,
     /// All directories of the spool that were heard of.
     known: BTreeSet<PathBuf>,
     /// Those of them that are shown to the program, and may come back.
@@ -155,6 +157,7 @@ impl<'a> Work<'a> {
             packed: Arc::new(PackedFiles::new(begun.spool.as_ref().map(Spool::path))),
             given_back: BTreeSet::new(),
             handed_over: VecDeque::new(),
+            pending: BTreeSet::new(),
             known: BTreeSet::new(),
             lent: BTreeSet::new(),
             drained: None,
@@ -338,10 +341,8 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Takes what was handed over: a file is made of it here, or it is a part of one that another node makes.
-    fn take(&mut self, directory: PathBuf) {
-        let handed = HandedOver::read(&directory).ok().flatten().filter(|handed| handed.maker().is_some());
-        let Some(handed) = handed else { return self.handed_over.push_back(directory) };
+    /// Waits for the node that makes a file of which a part was handed over here.
+    fn await_maker(&mut self, directory: PathBuf, handed: HandedOver) {
         let path = handed.target.clone();
         self.versions.insert(path.clone(), handed.generation);
         let ask = self.begun.nodes.await_maker(handed, Arc::clone(&self.begun.engine.cancel));
@@ -551,6 +552,7 @@ impl<'a> Work<'a> {
         }
         self.files.add(name, outcome, note);
         if let Some((error, directory)) = undelivered {
+            self.note_pending(&directory);
             self.keep(&directory, &error, took);
         }
     }

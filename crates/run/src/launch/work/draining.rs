@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use knarr_array::error::{Error, Result};
 use knarr_capture::HandedOver;
 
 use super::Work;
@@ -34,14 +35,24 @@ impl Work<'_> {
         self.move_out(waiting.into_iter().map(|(directory, _)| directory).collect());
     }
 
-    /// The place on the disk, made if there is none yet.
+    /// The place on the disk, made if there is none yet. The user is told if there can be none.
     fn place(&mut self) -> Option<Arc<Drained>> {
         if self.drained.is_none() {
-            self.drained = Drained::create(self.begun.scratch.path()).ok().map(Arc::new);
+            match Drained::create(self.begun.scratch.path()) {
+                Ok(drained) => self.drained = Some(Arc::new(drained)),
+                Err(error) => self.stays(&error),
+            }
         }
         let drained = self.drained.clone()?;
         self.begun.nodes.add(drained.path());
         Some(drained)
+    }
+
+    /// Tells that something stays in memory.
+    fn stays(&self, error: &Error) {
+        self.begun
+            .notices
+            .warn(&format!("what was handed over stays in memory, and is lost if that is cleared: {error}"));
     }
 
     /// Moves these directories from memory to the disk.
@@ -51,8 +62,10 @@ impl Work<'_> {
         }
         let Some(drained) = self.place() else { return };
         for from in waiting {
-            if let Some(to) = drained.copy(from) {
-                self.moved(from, &to);
+            match drained.copy(from) {
+                Ok(Some(to)) => self.moved(from, &to),
+                Ok(None) => {}
+                Err(error) => self.stays(&error),
             }
         }
     }
@@ -75,13 +88,17 @@ impl Work<'_> {
     }
 
     /// What lies in `from` was copied.
-    pub(super) fn drained(&mut self, from: &Path, to: Option<PathBuf>) {
-        let Some(to) = to else { return };
+    pub(super) fn drained(&mut self, from: &Path, to: Result<Option<PathBuf>>) {
+        let to = match to {
+            Ok(Some(to)) => to,
+            Ok(None) => return,
+            Err(error) => return self.stays(&error),
+        };
         self.known.insert(to.clone());
         let under_way = self.under_way.as_ref().and_then(|under_way| under_way.directory.as_deref());
         if under_way == Some(from) {
             self.copies.insert(from.to_owned(), to);
-        } else if HandedOver::left_in(from).is_none() {
+        } else if HandedOver::left_in(from).is_ok_and(|left| left.is_none()) {
             // It was delivered meanwhile.
             HandedOver::discard(&to);
         } else {

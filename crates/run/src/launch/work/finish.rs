@@ -43,7 +43,9 @@ impl Work<'_> {
         for (directory, closed) in memory.into_iter().flat_map(HandedOver::pending) {
             match closed {
                 // At this moment, by ranks that outlived the command.
-                Ok(closed) if closed.session == 0 && !waiting.contains(&directory) => {
+                Ok(closed)
+                    if closed.session == 0 && !waiting.contains(&directory) && !files.are_left_in(&directory) =>
+                {
                     let error = Error::new(ErrorKind::Write, "it was closed after the program had ended");
                     files.add(closed.target, Outcome::Undelivered(error, directory), String::new());
                 }

@@ -17,7 +17,7 @@ impl Work<'_> {
             return;
         }
         // Versions of a file are made in their order.
-        let target = |directory: &PathBuf| HandedOver::left_in(directory).map(|handed| handed.target);
+        let target = |directory: &PathBuf| Some(HandedOver::left_in(directory).ok()??.target);
         let targets: BTreeSet<PathBuf> = urgent.iter().filter_map(target).collect();
         let is_urgent = |directory: &PathBuf| {
             urgent.contains(directory) || target(directory).is_some_and(|target| targets.contains(&target))

@@ -1,6 +1,6 @@
 //! What the program has handed over, and asks for. Its messages are hints: what is to be done lies in the spool.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, ErrorKind};
 use knarr_capture::{HandedOver, Request};
@@ -14,6 +14,7 @@ impl Work<'_> {
     pub(super) fn look_for_more(&mut self) -> bool {
         let Some(spool) = self.begun.spool.as_ref().map(Spool::path) else { return false };
         self.unused.release(spool, self.waiting.is_any());
+        self.set_pending_aside();
         let before = self.known.len();
         // What cannot be looked at now is looked at later.
         for directory in HandedOver::directories(spool).unwrap_or_default() {
@@ -35,9 +36,34 @@ impl Work<'_> {
     pub(super) fn closed(&mut self, directory: PathBuf) {
         // One that is shown is known already, and is handed over when the program has changed it.
         let is_new = self.known.insert(directory.clone()) || self.lent.remove(&directory);
-        if is_new && !self.transfers.close(&directory) {
-            self.take(directory);
+        if !is_new {
+            return;
         }
+        match HandedOver::read(&directory) {
+            Ok(Some(handed)) if self.transfers.close(&directory, &handed) => {}
+            Ok(Some(handed)) if handed.maker().is_some() => self.await_maker(directory, handed),
+            Ok(_) => self.handed_over.push_back(directory),
+            // Nobody knows which node makes the file.
+            Err(error) => {
+                let _ = HandedOver::set_aside(&directory);
+                let outcome = Outcome::Undelivered(error, directory.clone());
+                self.begun.names.end(&directory, &outcome);
+                self.note_pending(&directory);
+                self.files.add(directory, outcome, String::new());
+            }
+        }
+    }
+
+    /// Has a file that could not be made, and not be set aside either, set aside later: programs wait as long as it is pending.
+    pub(super) fn note_pending(&mut self, directory: &Path) {
+        if HandedOver::is_closed(directory) {
+            self.pending.insert(directory.to_owned());
+        }
+    }
+
+    /// Sets aside what could not be set aside before.
+    pub(super) fn set_pending_aside(&mut self) {
+        self.pending.retain(|directory| HandedOver::set_aside(directory).is_err() && HandedOver::is_closed(directory));
     }
 
     /// A file could not be handed over. What was put is kept, but for sessions of which no file is to be made.
@@ -47,13 +73,15 @@ impl Work<'_> {
             return;
         }
         let unknown = || Error::new(ErrorKind::Write, "its values could not be handed over");
-        let Some(kept) = HandedOver::left_in(&directory) else {
-            if directory.exists() {
-                let outcome = Outcome::Undelivered(unknown(), directory.clone());
+        let kept = match HandedOver::left_in(&directory) {
+            Ok(Some(kept)) => kept,
+            Ok(None) if !directory.exists() => return,
+            unread => {
+                let error = unread.err().unwrap_or_else(unknown);
+                let outcome = Outcome::Undelivered(error, directory.clone());
                 self.begun.names.end(&directory, &outcome);
-                self.files.add(directory, outcome, String::new());
+                return self.files.add(directory, outcome, String::new());
             }
-            return;
         };
         let error = kept.failure.clone().unwrap_or_else(unknown);
         self.begun.names.end(&directory, &Outcome::Undelivered(error.clone(), directory.clone()));

@@ -31,7 +31,7 @@ impl Work<'_> {
     /// Keeps what was not delivered, which was tried for so long. While a bucket takes nothing the program goes on: its values are
     /// not to fill the memory.
     pub(super) fn keep(&mut self, directory: &Path, error: &Error, took: Duration) {
-        let Some(handed) = HandedOver::left_in(directory).filter(is_for_bucket) else { return };
+        let Some(handed) = HandedOver::left_in(directory).ok().flatten().filter(is_for_bucket) else { return };
         if may_pass(error) && took > NO_ANSWER {
             // Each file would wait as long as the first one has.
             self.server_is_down.get_or_insert_with(|| error.clone());
@@ -58,12 +58,13 @@ impl Work<'_> {
         let is_worth_it = |error: &Error, directory: &Path| {
             // Other nodes have ended.
             let is_here = |handed: &HandedOver| is_for_bucket(handed) && handed.parts.is_empty();
-            let is_one = may_pass(error) && HandedOver::left_in(directory).is_some_and(|handed| is_here(&handed));
+            let handed = HandedOver::left_in(directory).ok().flatten();
+            let is_one = may_pass(error) && handed.is_some_and(|handed| is_here(&handed));
             is_one && HandedOver::hand_over_again(directory).is_ok()
         };
         self.server_is_down = None;
         let mut again = self.files.take_undelivered(is_worth_it);
-        again.sort_by_key(|directory| HandedOver::left_in(directory).map(|handed| handed.generation));
+        again.sort_by_key(|directory| Some(HandedOver::left_in(directory).ok()??.generation));
         self.handed_over.extend(again);
     }
 }
