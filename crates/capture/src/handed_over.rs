@@ -147,7 +147,7 @@ impl HandedOver {
     /// The same in the order in which they are looked for. What has one of them may get another one meanwhile.
     const LOOKED_FOR: [&'static str; 5] = [Self::NAME, Self::SET_ASIDE, Self::OPEN, Self::NAME, Self::SET_ASIDE];
     /// Name of an empty file that says that something newer has the name of what was set aside. It takes no room.
-    const OLDER: &'static str = "older-than-its-name";
+    const OLDER_THAN_NAME: &'static str = "older-than-its-name";
     /// Name of the header: a classic netCDF file without values, or an HDF5 file whose datasets have none if there are
     /// [`Datasets`], too.
     pub const HEADER: &'static str = "header.nc";
@@ -493,7 +493,7 @@ impl HandedOver {
     /// `Write`.
     pub fn set_aside_as_older(directory: &Path) -> Result<()> {
         // Without it, programs are told that the file is missing.
-        let _ = settled(|| fs::write(directory.join(Self::OLDER), b""));
+        let _ = settled(|| fs::write(directory.join(Self::OLDER_THAN_NAME), b""));
         Self::set_aside(directory)
     }
 

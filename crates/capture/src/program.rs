@@ -1,6 +1,7 @@
 //! The run as a process of the program has it: what the launcher asked for, and messages to it.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -98,7 +99,10 @@ impl Run {
     /// True as long as the launcher lives; also if nobody can tell.
     pub fn is_alive(&self) -> bool {
         let Some(spool) = &self.first.spool else { return true };
-        settled(|| File::open(spool.directory.join(crate::ALIVE))).is_ok_and(|file| file.try_lock_shared().is_err())
+        match settled(|| File::open(spool.directory.join(crate::ALIVE))) {
+            Ok(alive) => alive.try_lock_shared().is_err(),
+            Err(error) => error.kind() != ErrorKind::NotFound,
+        }
     }
 
     /// Tells the launcher.

@@ -2,6 +2,7 @@
  * knarr_mpi.c; `src/adapter.rs` has the other side. */
 #include <mpi.h>
 
+#include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -144,9 +145,9 @@ static int32_t in_pieces(move *move, char *packed, uint64_t length, char *buffer
     int code = MPI_Type_get_extent(type, &lower, &extent);
     if (code == MPI_SUCCESS) code = MPI_Type_size_x(type, &size);
     if (code != MPI_SUCCESS) return code;
-    if (size > PIECE || (size > 0 && length / (uint64_t)size < (uint64_t)count)) return MPI_ERR_TRUNCATE;
+    if (size > INT_MAX || (size > 0 && length / (uint64_t)size < (uint64_t)count)) return MPI_ERR_TRUNCATE;
     while (count > 0 && size > 0) {
-        int64_t most = PIECE / size;
+        int64_t most = size > PIECE ? 1 : PIECE / size;
         int now = (int)(count < most ? count : most);
         code = move(packed, (int)(now * size), buffer, now, type);
         if (code != MPI_SUCCESS) return code;

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat, rename};
+use rustix::io::Errno;
 use rustix::thread::futex::{Flags, Timespec, wait};
 
 use crate::elsewhere::Notes;
@@ -260,11 +261,13 @@ impl Names {
         }
     }
 
-    /// True if the launcher has ended or was killed.
+    /// True if the launcher has ended or was killed. False if nobody can tell: this process may have too many files open.
     pub fn is_launcher_gone(&self) -> bool {
         let path: &CStr = &self.path;
-        let Ok(file) = openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) else { return true };
-        flock(&file, FlockOperation::NonBlockingLockShared).is_ok()
+        match openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(file) => flock(&file, FlockOperation::NonBlockingLockShared).is_ok(),
+            Err(error) => error == Errno::NOENT,
+        }
     }
 }
 

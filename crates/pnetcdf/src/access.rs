@@ -62,7 +62,7 @@ pub(crate) struct Elements {
     /// Distance along each axis; empty where all are 1.
     pub(crate) stride: Vec<u64>,
     /// Distances in memory, in elements; empty where elements follow each other.
-    pub(crate) imap: Vec<u64>,
+    pub(crate) imap: Vec<i64>,
 }
 
 impl Elements {
@@ -114,12 +114,11 @@ impl Access {
                 let [start, count, stride, imap] =
                     [start, count, stride, imap].map(|from| unsafe { numbers(from, axes) });
                 limits.check(start, count, stride, &mut elements.regions)?;
-                let unsigned = |numbers: Option<&[Offset]>| -> Vec<u64> {
-                    numbers.unwrap_or_default().iter().map(|&n| u64::try_from(n).unwrap_or(0)).collect()
-                };
-                let (stride, imap) = (unsigned(stride), unsigned(imap));
+                // They were checked.
+                let stride = stride.unwrap_or_default().iter().map(|&n| u64::try_from(n).unwrap_or(1));
+                let (stride, imap) = (stride.collect::<Vec<_>>(), imap.unwrap_or_default());
                 elements.stride = if stride.iter().all(|&stride| stride == 1) { Vec::new() } else { stride };
-                elements.imap = if imap == dense(elements.count()) { Vec::new() } else { imap };
+                elements.imap = if imap == offsets(&dense(elements.count())) { Vec::new() } else { imap.to_vec() };
             }
             Shape::Boxes(boxes) => {
                 // SAFETY: the caller's promise: they are there.

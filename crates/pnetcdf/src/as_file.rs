@@ -198,7 +198,7 @@ impl Reader<'_> {
             return Ok(State::Comes);
         }
         for next in self.closed()? {
-            if self.is_open(&next) {
+            if self.is_open(&next)? {
                 return Ok(State::IsOpen);
             }
             if self.ask(&mut wanting, &next)? {
@@ -208,7 +208,7 @@ impl Reader<'_> {
         Ok(if file.is_some() { State::IsThere } else { State::Nothing })
     }
 
-    fn is_open(&self, Closed { token, session, .. }: &Closed) -> bool {
+    fn is_open(&self, Closed { token, session, .. }: &Closed) -> Result<bool> {
         Taking::is_open(&self.taken, token, *session)
     }
 
@@ -243,7 +243,7 @@ impl Reader<'_> {
             return Ok(true);
         }
         for next in self.closed()? {
-            if self.is_open(&next) {
+            if self.is_open(&next)? {
                 // Whoever has it open ends it.
                 return Ok(true);
             }
@@ -281,24 +281,38 @@ pub fn removed(named: &[u8]) -> bool {
 }
 
 /// The program is about to take a name from a file that other components were to read: a file is made of what nobody has begun
-/// to read.
+/// to read. Waits for what becomes a file; for components that have it open meanwhile no longer than the rule's `timeout`: they
+/// may be waiting for this program themselves.
 pub fn leaves(named: &[u8]) {
     let Some(wanted) = transferred(named, Part::Writes) else { return };
+    let (begin, mut is_late) = (Instant::now(), false);
     let is_of = |handed: &HandedOver| handed.target == wanted.target && handed.session > 0;
     for directory in HandedOver::directories(&wanted.spool.directory).unwrap_or_default() {
         let Some(handed) = HandedOver::read(&directory).ok().flatten().filter(is_of) else { continue };
-        let readers = handed.rule.transfer.to().iter();
-        for reader in readers.filter(|reader| !HandedOver::is_noted(&directory, reader, Reading::Begun)) {
+        let (rule, session) = (&handed.rule.transfer, handed.session);
+        let is_noted = |reader: &str, reading| HandedOver::is_noted(&directory, reader, reading);
+        for reader in rule.to().iter().filter(|reader| !is_noted(reader, Reading::Begun)) {
             let noted = HandedOver::want_file(&directory, reader)
                 .and_then(|()| HandedOver::note(&directory, reader, Reading::Done));
             if noted.is_err() {
                 return;
             }
         }
+        // No file is made of what all read with a library, unless the rule says so.
+        let is_file = handed.may_be_kept() || rule.to().iter().any(|reader| HandedOver::wants_file(&directory, reader));
         let mut watch = Watch::new();
         watch.on(&directory);
-        while wanted.run.is_alive() && HandedOver::is_closed(&directory) {
+        // Files are made in the order of their sessions: those behind one that is late are late, too.
+        while is_file && !is_late && wanted.run.is_alive() && HandedOver::is_closed(&directory) {
             watch.wait();
+            let reading = rule.to().iter().find(|reader| !is_noted(reader, Reading::Done));
+            if let Some(reader) = reading.filter(|_| begin.elapsed() > rule.timeout()) {
+                let what =
+                    format!("component '{reader}' has not read session {session}, which becomes a file (timeout)");
+                let seconds = begin.elapsed().as_secs();
+                wanted.run.tell(Event::Awaits { path: wanted.target.clone(), what, seconds });
+                is_late = true;
+            }
         }
     }
 }

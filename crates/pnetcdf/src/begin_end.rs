@@ -25,6 +25,7 @@ use crate::apart::{Apart, Headers, Homes};
 use crate::codes::{EPENDING, EWRITE, NOCLOBBER, NOERR, has_opened};
 use crate::file::{Captured, Values};
 use crate::files;
+use crate::parent;
 use crate::ranks::Ranks;
 use crate::real::real;
 use crate::waiting::await_launcher;
@@ -170,6 +171,9 @@ pub fn agree_on_place(
         }
     }
     let rank = comm.rank();
+    if rank == 0 {
+        parent::keep(&directory, &wanted.target);
+    }
     let (values, log) = (HandedOver::values(rank), HandedOver::log(rank));
     let log = room(wanted, &directory, comm).and_then(|room| PutLog::create(room, &values, &log, map_file));
     match agree(comm, log.map(Some)) {
@@ -237,7 +241,10 @@ fn begun(wanted: &Wanted, comm: &dyn Comm, homes: &Homes, is_new: bool) -> Resul
         Begun::Passed(Some(format!(
             "its ranks are on several nodes, and the 'knarr run' of node '{node}' answers nobody"
         )))
-    } else if is_new && target.exists() || target.is_dir() || !is_transfer && !may_write(parent) {
+    } else if is_new && target.exists()
+        || target.is_dir()
+        || !is_transfer && !(may(parent, libc::W_OK | libc::X_OK) && (!target.exists() || may(target, libc::W_OK)))
+    {
         // The library says what is wrong.
         Begun::Passed(None)
     } else if !wanted.run.is_alive() {
@@ -281,10 +288,10 @@ pub(crate) fn begin(spool: &Path, open: HandedOver) -> Result<(String, HandedOve
     Ok((name, open))
 }
 
-fn may_write(directory: &Path) -> bool {
-    let Ok(name) = CString::new(directory.as_os_str().as_bytes()) else { return false };
+fn may(path: &Path, do_this: c_int) -> bool {
+    let Ok(name) = CString::new(path.as_os_str().as_bytes()) else { return false };
     // SAFETY: a NUL-terminated name.
-    unsafe { libc::access(name.as_ptr(), libc::W_OK | libc::X_OK) == 0 }
+    unsafe { libc::access(name.as_ptr(), do_this) == 0 }
 }
 
 pub(crate) fn make_directory(spool: &Path) -> Result<String> {
@@ -301,6 +308,7 @@ pub(crate) fn make_directory(spool: &Path) -> Result<String> {
 
 /// Removes what was handed over of a file that nothing will be made of.
 pub fn forget(directory: &Path, ranks: &Ranks) {
+    parent::forget(directory);
     if ranks.is_first() {
         HandedOver::discard(directory);
     }
@@ -440,7 +448,13 @@ pub fn finish(file: &Ending<'_>, mine: &Closed) -> Result<()> {
         Err(error) => (unknown(file), Some(error)),
     };
     let is_read = unread.is_none();
-    let mine = Closed { failed: mine.failed.clone().or(unread), ..mine.clone() };
+    let (begun, moved) = match parent::moved(file.directory, file.target) {
+        // Other nodes know it by its name.
+        Some(now) if file.ranks.are_apart() => (begun, Some(is_elsewhere(&now))),
+        Some(target) => (HandedOver { target, ..begun }, None),
+        None => (begun, None),
+    };
+    let mine = Closed { failed: mine.failed.clone().or(unread).or(moved), ..mine.clone() };
     let handed = gather(file, &mine, begun).inspect_err(|_| keep(file, is_first))?;
     if let Some(error) = handed.failure.clone() {
         let kept = match is_first {
@@ -461,7 +475,13 @@ pub fn finish(file: &Ending<'_>, mine: &Closed) -> Result<()> {
     if is_first {
         tell(Event::HandedOver { directory: file.directory.to_owned() });
     }
-    await_place(comm, (file.target, file.rule, file.directory))
+    await_place(comm, (&handed.target, file.rule, file.directory))
+}
+
+/// The directory of a file of several nodes has another name than when it was begun.
+fn is_elsewhere(now: &Path) -> Error {
+    let what = format!("its directory was renamed while it was open: it would be {} now", now.display());
+    Error::new(ErrorKind::Write, what).hint("rename the directory back before 'knarr run --recover'")
 }
 
 /// Keeps what was put into a file of which nothing more can be said.

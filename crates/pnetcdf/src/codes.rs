@@ -17,6 +17,7 @@ pub(crate) const EPERM: c_int = -37;
 pub(crate) const ENOTINDEFINE: c_int = -38;
 pub(crate) const EINDEFINE: c_int = -39;
 pub(crate) const EINVALCOORDS: c_int = -40;
+pub(crate) const EINTOVERFLOW: c_int = -221;
 pub(crate) const ENOTVAR: c_int = -49;
 /// Text into numbers, or the reverse.
 pub(crate) const ECHAR: c_int = -56;

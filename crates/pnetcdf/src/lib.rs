@@ -35,6 +35,7 @@ mod filetype;
 mod incoming;
 mod offered;
 mod opened;
+mod parent;
 mod ranks;
 mod real;
 mod requests;

@@ -107,8 +107,7 @@ pub(crate) unsafe fn gather<'a>(
     if memory.buffer.is_null() {
         return Err(ENULLBUF);
     }
-    let spanned =
-        if imap.is_empty() { wanted } else { 1 + count.iter().zip(imap).map(|(n, step)| (n - 1) * step).sum::<u64>() };
+    let (least, spanned) = if imap.is_empty() { (0, wanted) } else { span(count, imap).ok_or(EIOMISMATCH)? };
     let bytes = usize::try_from(spanned).ok().and_then(|elements| elements.checked_mul(size)).ok_or(EIOMISMATCH)?;
     let packed = match memory.kind {
         Kind::Flexible { count, datatype } => match ranks.describe(datatype)? {
@@ -128,28 +127,45 @@ pub(crate) unsafe fn gather<'a>(
         },
         Kind::Typed(_) => None,
     };
-    let all = match packed {
-        Some(packed) => Values::Copied(packed),
-        // SAFETY: the function that the program called takes so many elements from here.
-        None => Values::Lent(unsafe { std::slice::from_raw_parts(memory.buffer.cast::<u8>(), bytes) }),
+    let (all, first) = match packed {
+        Some(packed) => (Values::Copied(packed), 0),
+        None => {
+            let begin = memory.buffer.cast::<u8>().wrapping_offset(least * size.cast_signed());
+            // SAFETY: the function that the program called takes so many elements from here.
+            (Values::Lent(unsafe { std::slice::from_raw_parts(begin, bytes) }), least)
+        }
     };
     if imap.is_empty() {
         return Ok(all);
     }
     let mut out = Vec::with_capacity(usize::try_from(wanted).unwrap_or(0) * size);
     each_mapped(count, imap, |at| {
+        let at = usize::try_from(at - first).unwrap_or(usize::MAX / size - 1);
         out.extend_from_slice(all.bytes().get(at * size..(at + 1) * size).unwrap_or_default())
     });
     Ok(Values::Copied(out))
 }
 
-/// Calls `f` with the place of each element in memory, row-major.
-fn each_mapped(count: &[u64], imap: &[u64], mut f: impl FnMut(usize)) {
+/// The place in memory of the first element, which is before the first one of the region where distances are negative, and the
+/// number of elements from there to the last one. `None` if that is too large.
+fn span(count: &[u64], imap: &[i64]) -> Option<(isize, u64)> {
+    let (mut least, mut spanned) = (0i64, 1u64);
+    for (n, step) in count.iter().zip(imap) {
+        let distance = i64::try_from(n - 1).ok()?.checked_mul(*step)?;
+        least = least.checked_add(distance.min(0))?;
+        spanned = spanned.checked_add(distance.unsigned_abs())?;
+    }
+    Some((isize::try_from(least).ok()?, spanned))
+}
+
+/// Calls `f` with the place of each element in memory, row-major. The places were checked by [`span`], or are not used.
+fn each_mapped(count: &[u64], imap: &[i64], mut f: impl FnMut(isize)) {
     let elements: u64 = count.iter().product();
     let distances = dense(count);
     for number in 0..elements {
-        let places = distances.iter().zip(count).zip(imap).map(|((distance, n), step)| number / distance % n * step);
-        f(usize::try_from(places.sum::<u64>()).unwrap_or(usize::MAX));
+        let steps = distances.iter().zip(count).map(|(distance, n)| (number / distance % n).cast_signed());
+        let place = steps.zip(imap).fold(0i64, |at, (steps, step)| at.wrapping_add(steps.wrapping_mul(*step)));
+        f(isize::try_from(place).unwrap_or(isize::MAX));
     }
 }
 
@@ -258,6 +274,7 @@ pub(crate) unsafe fn scatter(
                 mapped = vec![0; values.len()];
                 let mut elements = values.chunks_exact(size);
                 each_mapped(shape, imap, |at| {
+                    let at = usize::try_from(at).unwrap_or(usize::MAX / size - 1);
                     if let (Some(element), Some(place)) = (elements.next(), mapped.get_mut(at * size..(at + 1) * size))
                     {
                         place.copy_from_slice(element);
@@ -278,7 +295,7 @@ pub(crate) unsafe fn scatter(
         each_mapped(shape, imap, |at| {
             if let Some(element) = elements.next() {
                 // SAFETY: as above, at the distances that the program gave.
-                unsafe { std::ptr::copy_nonoverlapping(element.as_ptr(), base.add(at * size), size) };
+                unsafe { std::ptr::copy_nonoverlapping(element.as_ptr(), base.offset(at * size.cast_signed()), size) };
             }
         });
     }

@@ -50,9 +50,7 @@ pub(crate) fn wanted_to(named: &[u8], does: Option<Part>) -> Option<Wanted> {
 pub fn matched(named: &[u8], does: Option<Part>) -> Option<Wanted> {
     let run = run()?;
     let spool = run.rules().spool.as_ref()?;
-    // MPI-IO knows file systems by what stands before a colon: `lustre:/out/hist.nc`.
-    let prefix = named.iter().position(|&byte| byte == b':').filter(|&at| at > 0 && !named[..at].contains(&b'/'));
-    let named = Path::new(OsStr::from_bytes(prefix.map_or(named, |at| &named[at + 1..])));
+    let named = Path::new(OsStr::from_bytes(without_file_system(named)));
     let may_concern = named.file_name().is_some_and(|last| run.rules().may_concern(&last.to_string_lossy()));
     if !may_concern && !named.is_symlink() {
         return None;
@@ -64,8 +62,63 @@ pub fn matched(named: &[u8], does: Option<Part>) -> Option<Wanted> {
     Some(Wanted { run, spool, rule: rule.clone(), target, part })
 }
 
-/// The path of a file that is not there, without links to its directory.
+/// What MPI-IO calls file systems before a colon: `lustre:/out/hist.nc` (ROMIO, `ad_fstype.c`; `strip_fstype` of PnetCDF).
+const FILE_SYSTEMS: [&[u8]; 11] =
+    [b"ufs", b"nfs", b"xfs", b"pvfs2", b"gpfs", b"panfs", b"lustre", b"daos", b"ime", b"testfs", b"quobyte"];
+
+/// A name without the file system that MPI-IO knows. Others have a colon, too: `wrfout_2001-01-01_00:00:00`.
+fn without_file_system(named: &[u8]) -> &[u8] {
+    let parts =
+        named.iter().position(|&byte| byte == b':').and_then(|at| Some((named.get(..at)?, named.get(at + 1..)?)));
+    parts.filter(|(first, _)| FILE_SYSTEMS.contains(first)).map_or(named, |(_, path)| path)
+}
+
+/// Links that lead to links, at most, as for the system.
+const MOST_LINKS: usize = 40;
+
+/// The path of a file that is not there, without links to its directory. A link that leads to no file is followed: that is made.
 fn in_directory(path: PathBuf) -> PathBuf {
-    let found = path.parent().and_then(|parent| std::fs::canonicalize(parent).ok()).zip(path.file_name());
-    found.map(|(parent, name)| parent.join(name)).unwrap_or(path)
+    let mut path = path;
+    for _ in 0..MOST_LINKS {
+        let found = path.parent().and_then(|parent| std::fs::canonicalize(parent).ok()).zip(path.file_name());
+        path = found.map(|(parent, name)| parent.join(name)).unwrap_or(path);
+        match (std::fs::read_link(&path), path.parent()) {
+            (Ok(to), Some(parent)) => path = parent.join(to),
+            _ => break,
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_file_systems_are_no_part_of_a_name() {
+        for (named, path) in [
+            ("lustre:/out/hist.nc", "/out/hist.nc"),
+            ("ufs:hist.nc", "hist.nc"),
+            ("wrfout_d01_2001-01-01_00:00:00.nc", "wrfout_d01_2001-01-01_00:00:00.nc"),
+            ("out/a:b.nc", "out/a:b.nc"),
+            (":hist.nc", ":hist.nc"),
+            ("hist.nc", "hist.nc"),
+        ] {
+            assert_eq!(without_file_system(named.as_bytes()), path.as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_link_that_leads_to_no_file_is_followed() {
+        let top = std::env::temp_dir().join(format!("knarr-dangling-{}", std::process::id()));
+        std::fs::create_dir_all(top.join("real")).unwrap();
+        let top = std::fs::canonicalize(top).unwrap();
+        std::os::unix::fs::symlink("b.nc", top.join("a.nc")).unwrap();
+        std::os::unix::fs::symlink("real/target.nc", top.join("b.nc")).unwrap();
+        std::os::unix::fs::symlink("c.nc", top.join("c.nc")).unwrap();
+        for (named, path) in [("a.nc", "real/target.nc"), ("none.nc", "none.nc"), ("c.nc", "c.nc")] {
+            assert_eq!(in_directory(top.join(named)), top.join(path));
+        }
+        std::fs::remove_dir_all(top).unwrap();
+    }
 }

@@ -93,7 +93,7 @@ impl HandedOver {
     pub fn is_missing(spool: &Path, target: &Path) -> bool {
         let set_aside = Self::versions(spool, target, &[Self::SET_ASIDE], |handed| handed.session == 0);
         let is_missing = |directory: &Path, handed: &Self| {
-            !directory.join(Self::OLDER).exists() && handed.placed(directory).is_none()
+            !directory.join(Self::OLDER_THAN_NAME).exists() && handed.placed(directory).is_none()
         };
         set_aside.iter().any(|(directory, handed)| is_missing(directory, handed))
     }

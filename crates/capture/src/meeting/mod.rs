@@ -8,6 +8,9 @@
 //! RENDEZVOUS/scale/door                             locked by launchers that come and go; not empty when one was killed
 //! RENDEZVOUS/scale/files/data/hist.nc/newest.json   number of the newest session of /data/hist.nc
 //! RENDEZVOUS/letkf/taken/data/hist.nc/taken.json    what 'letkf' has taken, if it is on several nodes
+//! RENDEZVOUS/letkf/taken/data/hist.nc/wanted.json   the last session of which it wants a file
+//! RENDEZVOUS/letkf/taken/data/hist.nc/alone         locked for the moment in which one begins, ends, notes or looks
+//! RENDEZVOUS/letkf/taken/data/hist.nc/wanting       locked by the program that asks for a file
 //! RENDEZVOUS/letkf/taken/data/hist.nc/open T 3      locked by those that have session 3 open, of the spool with token T
 //! ```
 //!

@@ -1,10 +1,15 @@
 //! Which sessions of a file a component has taken, and programs that have one open. A component may have several programs, each
 //! of which opens the file for itself, and they may be on several nodes. A session ends for the component when the last of
 //! those that have it open closes it. Locks and notes are in a directory that all of them see.
+//!
+//! Who has a session open holds a lock on a file of it, shared with the others; whether anybody has it is found by trying to
+//! have that lock alone. So beginning, ending and looking are done one after the other, beneath a lock for all of the
+//! directory: else one that only looks would seem to have the session open. Notes are replaced in one step, so that a kill or
+//! a full disk leaves the last ones, and they are read without a lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, TryLockError};
-use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, Result};
@@ -16,8 +21,16 @@ use crate::settled::settled;
 /// Sessions that are remembered of each spool, at most: older ones have been taken.
 const MOST: usize = 1000;
 
+/// The sessions that the component has taken.
+const TAKEN: &str = "taken.json";
 /// Number of the session that the component has removed last.
 const REMOVED: &str = "removed.json";
+/// The last session of which the component wants a file.
+const WANTED: &str = "wanted.json";
+/// Locked for the moment in which one begins, ends, notes or looks.
+const ALONE: &str = "alone";
+/// Locked by the program that asks for a file.
+const WANTING: &str = "wanting";
 
 /// What a component has taken of a file, as all of its programs know it at once.
 #[derive(Debug, Clone)]
@@ -33,15 +46,52 @@ pub(super) fn taken(component: &Path) -> PathBuf {
 /// The sessions that were taken of each spool with sessions of the file, by its token.
 type Sessions = BTreeMap<String, BTreeSet<u64>>;
 
-fn read(mut noted: &File) -> std::io::Result<Sessions> {
-    let mut text = Vec::new();
-    noted.read_to_end(&mut text)?;
-    if text.is_empty() { Ok(Sessions::new()) } else { Ok(serde_json::from_slice(&text)?) }
-}
-
 fn has(taken: &Sessions, token: &str, session: u64) -> bool {
     let is_old = |known: &BTreeSet<u64>| known.len() >= MOST && known.first().is_some_and(|first| session < *first);
     taken.get(token).is_some_and(|known| known.contains(&session) || is_old(known))
+}
+
+/// A file whose lock goes with this. Children that were forked meanwhile have it, too, so closing the file would not do.
+#[derive(Debug)]
+struct Lock(File);
+
+impl Lock {
+    /// Opens the file. File systems between nodes give a shared lock only to who may read, and the other one to who may write.
+    fn at(path: &Path, may_be_made: bool) -> io::Result<Self> {
+        let mut options = File::options();
+        options.create(may_be_made).truncate(false).read(true).write(true);
+        settled(|| options.open(path)).map(Self)
+    }
+
+    /// Waits until nobody else has the lock.
+    fn have(self) -> io::Result<Self> {
+        resumed(|| self.0.lock())?;
+        Ok(self)
+    }
+
+    /// False if others have the lock.
+    fn is_had(&self, mut lock: impl FnMut(&File) -> std::result::Result<(), TryLockError>) -> io::Result<bool> {
+        match resumed(|| lock(&self.0).map_err(io::Error::from)) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+            tried => tried.map(|()| true),
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
+    }
+}
+
+/// Goes on with what a signal has interrupted: whoever asks another machine for a lock waits, also if he only tries.
+fn resumed(mut lock: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    loop {
+        match lock() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            locked => return locked,
+        }
+    }
 }
 
 impl Taken {
@@ -51,8 +101,23 @@ impl Taken {
         Self { directory: below(taken(&rendezvous.join(reader)), target) }
     }
 
-    fn path(&self) -> PathBuf {
-        self.directory.join("taken.json")
+    /// Waits until nobody else begins, ends, notes or looks. `None` if the directory is not there.
+    fn alone(&self) -> Result<Option<Lock>> {
+        let path = self.directory.join(ALONE);
+        match Lock::at(&path, true).and_then(Lock::have) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            locked => locked.map(Some).map_err(|error| Error::write(&path, &error)),
+        }
+    }
+
+    /// The same, in a directory that is made if it is not there.
+    fn alone_in_own(&self) -> Result<Lock> {
+        fs::create_dir_all(&self.directory).map_err(|error| Error::write(&self.directory, &error))?;
+        self.alone()?.ok_or_else(|| Error::write(&self.directory, &ErrorKind::NotFound.into()))
+    }
+
+    fn sessions(&self) -> Result<Sessions> {
+        Ok(get(&self.directory, TAKEN)?.unwrap_or_default())
     }
 
     /// True if the component has taken a session of the spool with this token.
@@ -60,13 +125,7 @@ impl Taken {
     /// # Errors
     /// `Read`, `Corrupt`.
     pub fn has(&self, token: &str, session: u64) -> Result<bool> {
-        let read_error = |error: std::io::Error| Error::read(&self.path(), &error);
-        let noted = match File::open(self.path()) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-            opened => opened.map_err(read_error)?,
-        };
-        noted.lock_shared().map_err(read_error)?;
-        Ok(has(&read(&noted).map_err(read_error)?, token, session))
+        Ok(has(&self.sessions()?, token, session))
     }
 
     /// The program has removed the session that was taken last. False if there is none, or if that was said before.
@@ -74,12 +133,8 @@ impl Taken {
     /// # Errors
     /// `Read`, `Corrupt`, `Write`.
     pub fn remove(&self) -> Result<bool> {
-        let noted = match File::open(self.path()) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-            opened => opened.and_then(|noted| noted.lock_shared().and_then(|()| read(&noted))),
-        };
-        let taken = noted.map_err(|error| Error::read(&self.path(), &error))?;
-        let last = taken.values().filter_map(BTreeSet::last).max().copied().unwrap_or(0);
+        let Some(_alone) = self.alone()? else { return Ok(false) };
+        let last = self.sessions()?.values().filter_map(BTreeSet::last).max().copied().unwrap_or(0);
         if get::<u64>(&self.directory, REMOVED)?.unwrap_or(0) >= last {
             return Ok(false);
         }
@@ -92,34 +147,31 @@ impl Taken {
     /// # Errors
     /// `Read`, `Corrupt`, `Write`.
     pub fn note(&self, token: &str, session: u64) -> Result<bool> {
-        let note = || {
-            fs::create_dir_all(&self.directory)?;
-            let options = File::options().create(true).truncate(false).read(true).write(true).clone();
-            let mut noted = options.open(self.path())?;
-            noted.lock()?;
-            let mut taken = read(&noted)?;
-            if has(&taken, token, session) {
-                return Ok(false);
-            }
-            let known = taken.entry(token.to_owned()).or_default();
-            known.insert(session);
-            while known.len() > MOST {
-                known.pop_first();
-            }
-            noted.seek(SeekFrom::Start(0))?;
-            noted.set_len(0)?;
-            noted.write_all(&serde_json::to_vec(&taken)?)?;
-            Ok(true)
-        };
-        note().map_err(|error: std::io::Error| Error::write(&self.path(), &error))
+        let alone = self.alone_in_own()?;
+        self.note_alone(&alone, token, session)
+    }
+
+    /// The same, by who is [alone](Taken::alone): two that read the notes at the same time would each write only its own.
+    fn note_alone(&self, _alone: &Lock, token: &str, session: u64) -> Result<bool> {
+        let mut taken = self.sessions()?;
+        if has(&taken, token, session) {
+            return Ok(false);
+        }
+        let known = taken.entry(token.to_owned()).or_default();
+        known.insert(session);
+        while known.len() > MOST {
+            known.pop_first();
+        }
+        put(&self.directory, TAKEN, &taken)?;
+        Ok(true)
     }
 }
 
 /// The sessions of a file of which a component wants files. As long as this lives no other program of the component sees it.
 #[derive(Debug)]
 pub struct Wanting {
-    path: PathBuf,
-    noted: File,
+    directory: PathBuf,
+    _lock: Lock,
 }
 
 impl Wanting {
@@ -128,13 +180,14 @@ impl Wanting {
     /// # Errors
     /// `Write`.
     pub fn of(taken: &Taken) -> Result<Self> {
-        let path = taken.directory.join("wanted.json");
-        let open = || {
-            fs::create_dir_all(&taken.directory)?;
-            let noted = File::options().create(true).truncate(false).read(true).write(true).open(&path)?;
-            noted.lock().map(|()| noted)
+        let directory = taken.directory.clone();
+        let path = directory.join(WANTING);
+        let lock = || {
+            fs::create_dir_all(&directory)?;
+            Lock::at(&path, true)?.have()
         };
-        open().map_err(|error| Error::write(&path, &error)).map(|noted| Self { path: path.clone(), noted })
+        let lock = lock().map_err(|error| Error::write(&path, &error))?;
+        Ok(Self { directory, _lock: lock })
     }
 
     /// The last of them: the token of its spool, and its number.
@@ -142,14 +195,7 @@ impl Wanting {
     /// # Errors
     /// `Read`, `Corrupt`.
     pub fn last(&self) -> Result<Option<(String, u64)>> {
-        let mut text = Vec::new();
-        let read = (&self.noted).seek(SeekFrom::Start(0)).and_then(|_| (&self.noted).read_to_end(&mut text));
-        read.map_err(|error| Error::read(&self.path, &error))?;
-        if text.is_empty() {
-            return Ok(None);
-        }
-        serde_json::from_slice(&text)
-            .map_err(|error| Error::corrupt(error.to_string()).at(self.path.display().to_string()))
+        get(&self.directory, WANTED)
     }
 
     /// The component wants a file of one more.
@@ -157,13 +203,7 @@ impl Wanting {
     /// # Errors
     /// `Write`.
     pub fn add(&mut self, token: &str, session: u64) -> Result<()> {
-        let mut write = || {
-            let text = serde_json::to_vec(&Some((token, session)))?;
-            self.noted.seek(SeekFrom::Start(0))?;
-            self.noted.set_len(0)?;
-            self.noted.write_all(&text)
-        };
-        write().map_err(|error: std::io::Error| Error::write(&self.path, &error))
+        put(&self.directory, WANTED, &(token, session))
     }
 }
 
@@ -171,7 +211,7 @@ impl Wanting {
 #[derive(Debug)]
 pub struct Taking {
     path: PathBuf,
-    open: File,
+    open: Lock,
     taken: Taken,
     token: String,
     session: u64,
@@ -184,48 +224,53 @@ impl Taking {
     /// `Write`, `Read`, `Corrupt`.
     pub fn begin(taken: Taken, token: &str, session: u64) -> Result<Option<Self>> {
         let path = Self::path_of(&taken, token, session);
-        let write_error = |error: std::io::Error| Error::write(&path, &error);
-        fs::create_dir_all(&taken.directory).map_err(write_error)?;
-        let open = File::options().create(true).truncate(false).write(true).open(&path);
-        let open = open.map_err(write_error)?;
-        match open.try_lock_shared() {
-            Ok(()) => {}
-            // Somebody ends it at this moment.
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(error)) => return Err(write_error(error)),
-        }
-        // Whoever ended it has noted that before, and this file may be gone.
+        let _alone = taken.alone_in_own()?;
+        // Whoever ends it notes that before he lets go.
         if taken.has(token, session)? {
-            let _ = fs::remove_file(&path);
             return Ok(None);
+        }
+        let write_error = |error: io::Error| Error::write(&path, &error);
+        let open = Lock::at(&path, true).map_err(write_error)?;
+        if !open.is_had(File::try_lock_shared).map_err(write_error)? {
+            // All who have it alone do so beneath the other lock. The session is neither taken nor to be passed over.
+            return Err(write_error(ErrorKind::WouldBlock.into()));
         }
         Ok(Some(Self { path, open, taken, token: token.to_owned(), session }))
     }
 
     /// True if some program of the component has the session open.
-    pub fn is_open(taken: &Taken, token: &str, session: u64) -> bool {
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn is_open(taken: &Taken, token: &str, session: u64) -> Result<bool> {
+        let Some(_alone) = taken.alone()? else { return Ok(false) };
         let path = Self::path_of(taken, token, session);
-        let open = settled(|| File::open(&path));
-        open.is_ok_and(|open| matches!(open.try_lock(), Err(TryLockError::WouldBlock)))
+        match Lock::at(&path, false).and_then(|open| open.is_had(File::try_lock)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            alone => alone.map(|alone| !alone).map_err(|error| Error::write(&path, &error)),
+        }
     }
 
     fn path_of(taken: &Taken, token: &str, session: u64) -> PathBuf {
         taken.directory.join(format!("open {token} {session}"))
     }
 
-    /// This program has what it wants. True if no other one has the session open: it has ended for the component.
+    /// This program has what it wants. True if no other one has the session open: it has ended for the component. False also if
+    /// the directory is gone, and with it those who would want to know.
     ///
     /// # Errors
-    /// As for [`Taken::note`].
+    /// As for [`Taken::note`]. The session is not noted then: who begins it gets it once more.
     pub fn end(self) -> Result<bool> {
         let Self { path, open, taken, token, session } = self;
-        // Children that were forked meanwhile have the lock, too.
-        let _ = open.unlock();
-        let Ok(last) = File::options().write(true).open(&path) else { return Ok(false) };
-        if last.try_lock().is_err() {
-            return Ok(false);
-        }
-        let is_last = taken.note(&token, session)?;
+        let Some(alone) = taken.alone()? else { return Ok(false) };
+        drop(open);
+        // By its name: the directory may be that of a later run of the component, which is to have the session itself.
+        let last = match Lock::at(&path, false).and_then(|last| Ok(last.is_had(File::try_lock)?.then_some(last))) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            tried => tried.map_err(|error| Error::write(&path, &error))?,
+        };
+        let Some(_last) = last else { return Ok(false) };
+        let is_last = taken.note_alone(&alone, &token, session)?;
         let _ = fs::remove_file(&path);
         Ok(is_last)
     }
@@ -234,6 +279,8 @@ impl Taking {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
     #[test]
     fn the_last_of_those_that_have_it_open_ends_a_session() {
@@ -243,7 +290,8 @@ mod tests {
         let has_ended = |reader: &str, session: u64| taken(reader).has("token", session).unwrap();
         let [first, second] = [(); 2].map(|()| begin("a", 1).unwrap());
         let other = begin("b", 1).unwrap();
-        assert!(Taking::is_open(&taken("a"), "token", 1) && !Taking::is_open(&taken("a"), "token", 2));
+        let is_open = |session: u64| Taking::is_open(&taken("a"), "token", session).unwrap();
+        assert!(is_open(1) && !is_open(2) && !Taking::is_open(&taken("nobody"), "token", 1).unwrap());
         assert!(!first.end().unwrap() && !has_ended("a", 1));
         // One is ahead of the others.
         let ahead = begin("a", 2).unwrap();
@@ -261,10 +309,111 @@ mod tests {
         assert!(Taking::begin(taken("a"), "another token", 1).unwrap().unwrap().end().unwrap());
         let left: Vec<_> =
             fs::read_dir(&taken("a").directory).unwrap().flatten().map(|entry| entry.file_name()).collect();
-        assert_eq!(
-            left.iter().filter(|name| !["taken.json", "removed.json"].contains(&&*name.to_string_lossy())).count(),
-            0
-        );
+        assert_eq!(left.iter().filter(|name| ![TAKEN, REMOVED, ALONE].contains(&&*name.to_string_lossy())).count(), 0);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn who_looks_whether_a_session_is_open_disturbs_neither_its_beginning_nor_its_end() {
+        const SESSIONS: u64 = 500;
+        let folder = std::env::temp_dir().join(format!("knarr-looking-{}", std::process::id()));
+        let taken = Taken::of(&folder, "a", Path::new("/data/x.h5"));
+        let (current, seen, is_over) = (AtomicU64::new(1), AtomicU64::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let looks = scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let session = current.load(Ordering::Relaxed);
+                    if Taking::is_open(&taken, "token", session).unwrap() {
+                        seen.store(session, Ordering::Relaxed);
+                    }
+                }
+            });
+            let begun = catch_unwind(AssertUnwindSafe(|| {
+                for session in 1..=SESSIONS {
+                    current.store(session, Ordering::Relaxed);
+                    // As a reader does: the first one that was not taken and can be begun.
+                    let mut next = (session..=SESSIONS).filter(|next| !taken.has("token", *next).unwrap());
+                    let taking = next.find_map(|next| Taking::begin(taken.clone(), "token", next).unwrap()).unwrap();
+                    assert_eq!(taking.session, session, "out of order");
+                    // It does see some.
+                    while session % 50 == 0 && seen.load(Ordering::Relaxed) != session && !looks.is_finished() {
+                        std::thread::yield_now();
+                    }
+                    assert!(taking.end().unwrap(), "session {session} has no end");
+                    assert!(taken.has("token", session).unwrap(), "session {session} comes once more");
+                }
+            }));
+            is_over.store(true, Ordering::Relaxed);
+            begun.unwrap();
+        });
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn each_session_ends_once_for_programs_that_have_it_open_together() {
+        let folder = std::env::temp_dir().join(format!("knarr-together-{}", std::process::id()));
+        let taken = Taken::of(&folder, "a", Path::new("/data/x.h5"));
+        for session in 1..=100 {
+            let all: Vec<_> =
+                (0..4).map(|_| Taking::begin(taken.clone(), "token", session).unwrap().unwrap()).collect();
+            let ends: Vec<_> = all.into_iter().map(|one| std::thread::spawn(move || one.end().unwrap())).collect();
+            let last = ends.into_iter().map(|end| end.join().unwrap()).filter(|is_last| *is_last).count();
+            assert!(last == 1 && taken.has("token", session).unwrap(), "session {session}: {last}");
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_forked_child_keeps_nothing_open() {
+        let folder = std::env::temp_dir().join(format!("knarr-forked-{}", std::process::id()));
+        let taken = Taken::of(&folder, "a", Path::new("/data/x.h5"));
+        let begin = |session| Taking::begin(taken.clone(), "token", session).unwrap().unwrap();
+        // Descriptors of the same opened file, as a child has them.
+        let alone = taken.alone_in_own().unwrap();
+        let taking = {
+            let _child = alone.0.try_clone().unwrap();
+            drop(alone);
+            begin(1)
+        };
+        let child = taking.open.0.try_clone().unwrap();
+        assert!(taking.end().unwrap() && !Taking::is_open(&taken, "token", 1).unwrap());
+        // The same of a program that has broken off.
+        let taking = begin(2);
+        let other_child = taking.open.0.try_clone().unwrap();
+        drop(taking);
+        assert!(!Taking::is_open(&taken, "token", 2).unwrap() && begin(2).end().unwrap());
+        let wanting = Wanting::of(&taken).unwrap();
+        let wanting_child = wanting._lock.0.try_clone().unwrap();
+        drop(wanting);
+        drop(Wanting::of(&taken).unwrap());
+        drop((child, other_child, wanting_child));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn what_was_taken_outlives_a_note_that_is_not_written() {
+        let folder = std::env::temp_dir().join(format!("knarr-torn-{}", std::process::id()));
+        let taken = Taken::of(&folder, "a", Path::new("/data/x.h5"));
+        assert!(taken.note("token", 1).unwrap());
+        Wanting::of(&taken).unwrap().add("token", 1).unwrap();
+        // What a process that was killed in the middle leaves.
+        let beside = taken.directory.join(format!("{TAKEN}.new"));
+        fs::write(&beside, b"{\"token\":[1,2,3,4,5,6,7,8,9").unwrap();
+        assert!(taken.has("token", 1).unwrap() && !taken.has("token", 2).unwrap());
+        assert!(taken.note("token", 2).unwrap() && taken.has("token", 1).unwrap() && !taken.has("token", 3).unwrap());
+        // There is no room for more.
+        for name in [TAKEN, WANTED] {
+            fs::create_dir(taken.directory.join(format!("{name}.new"))).unwrap();
+        }
+        let taking = Taking::begin(taken.clone(), "token", 3).unwrap().unwrap();
+        assert!(taken.note("token", 4).is_err() && taking.end().is_err());
+        assert!(taken.has("token", 2).unwrap() && !taken.has("token", 3).unwrap());
+        let mut wanting = Wanting::of(&taken).unwrap();
+        assert!(wanting.add("token", 2).is_err() && wanting.last().unwrap() == Some(("token".to_owned(), 1)));
+        drop(wanting);
+        fs::remove_dir(beside).unwrap();
+        // That one is not taken: it comes once more.
+        assert!(Taking::begin(taken.clone(), "token", 3).unwrap().unwrap().end().unwrap());
         fs::remove_dir_all(folder).unwrap();
     }
 
@@ -299,7 +448,7 @@ mod tests {
         }
         assert!(taken.has("token", 7).unwrap() && taken.has("token", 7 + 3 * MOST as u64).unwrap());
         assert!(!taken.has("token", 7 + 3 * MOST as u64 + 1).unwrap() && !taken.has("other", 7).unwrap());
-        assert!(fs::metadata(taken.path()).unwrap().len() < 10_000);
+        assert!(fs::metadata(taken.directory.join(TAKEN)).unwrap().len() < 10_000);
         fs::remove_dir_all(folder).unwrap();
     }
 }

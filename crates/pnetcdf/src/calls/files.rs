@@ -72,13 +72,23 @@ fn end_definitions(file: c_int, real: &dyn Fn() -> c_int) -> c_int {
 export!("ncmpi_enddef", (file: c_int), real => end_definitions(file, &real));
 export!("ncmpi__enddef", (file: c_int, header: Offset, v_align: Offset, v_free: Offset, r_align: Offset),
     real => end_definitions(file, &real));
-export!("ncmpi_redef", (file: c_int), real => enter(file, Mode::Define, &real));
+export!("ncmpi_redef", (file: c_int), real => redefine(file, &real));
 export!("ncmpi_begin_indep_data", (file: c_int), real => enter(file, Mode::Independent, &real));
 
 /// As [`enter`], and the ranks agree on the number of records. Collective.
 fn enter_together(file: c_int, real: &dyn Fn() -> c_int) -> c_int {
     let code = enter(file, Mode::Collective, real);
     if code != NOERR {
+        return code;
+    }
+    files::with(file, Captured::agree_on_records).unwrap_or(code)
+}
+
+/// As [`enter`]. Where the ranks have put independently, they agree on the number of records. Collective.
+fn redefine(file: c_int, real: &dyn Fn() -> c_int) -> c_int {
+    let was_independent = files::with(file, |file| file.mode == Mode::Independent).unwrap_or(false);
+    let code = enter(file, Mode::Define, real);
+    if code != NOERR || !was_independent {
         return code;
     }
     files::with(file, Captured::agree_on_records).unwrap_or(code)

@@ -22,8 +22,8 @@ use knarr_handover::{Gathered, Put, PutLog};
 
 use crate::access::{Access, Elements, Kind, Memory};
 use crate::codes::{
-    EINDEFINE, EINDEP, EINVAL_REQUEST, EINVALCOORDS, ENOTFILL, ENOTINDEP, ENOTRECVAR, ENOTVAR, EPERM, EWRITE, NOERR,
-    Offset, REQ_NULL,
+    EINDEFINE, EINDEP, EINTOVERFLOW, EINVAL_REQUEST, EINVALCOORDS, ENOTFILL, ENOTINDEP, ENOTRECVAR, ENOTVAR, EPERM,
+    EWRITE, NOERR, Offset, REQ_NULL,
 };
 use crate::incoming::Incoming;
 use crate::offered::{await_transfer, publish};
@@ -92,6 +92,9 @@ pub(crate) struct Captured {
     pub(crate) put_bytes: u64,
     pub(crate) blocked: Duration,
 }
+
+/// Records of a CDF-1 or CDF-2 file, which has four bytes for their number.
+const MOST_RECORDS: u64 = u32::MAX as u64;
 
 /// A call of DTF's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -313,6 +316,11 @@ impl Captured {
         let held = held(&self.ranks, &memory, &variable, is_cdf5)?;
         // SAFETY: the caller's promise.
         let elements = unsafe { access.elements(&variable, self.records, true) }?;
+        let records = if variable.is_record { elements.records() } else { 0 };
+        if !is_cdf5 && records > MOST_RECORDS {
+            let begins = |(start, _): (&[u64], &[u64])| start.first().is_some_and(|first| *first > MOST_RECORDS);
+            return Err(if elements.regions.iter().any(begins) { EINVALCOORDS } else { EINTOVERFLOW });
+        }
         // SAFETY: the caller's promise.
         let values = unsafe { gather(&self.ranks, &memory, &held, &elements) }?;
         let bytes = elements.len().saturating_mul(variable.element.size() as u64);
@@ -322,7 +330,6 @@ impl Captured {
         let dtype = variable.element.dtype();
         let written = in_file_type(&values, &held, &variable, |at, piece| log.write(offset + at, dtype, piece));
         let code = written.map_err(|error| self.fail(access.variable, error))?;
-        let records = if variable.is_record { elements.records() } else { 0 };
         let number = u32::try_from(access.variable).unwrap_or(0);
         let Elements { regions: boxes, stride, .. } = elements;
         let put = Put { variable: number, dtype, boxes, stride, parts: Vec::new(), order: 0, offset };

@@ -15,7 +15,7 @@ use knarr_pnetcdf::{
 use super::file::{self, Captured, Shared, Values, lock, tell};
 use super::header::Header;
 use super::mpi::{Communicator, is_over};
-use super::order::Order;
+use super::order::{Order, now};
 use crate::files::is_open;
 use crate::guard::guard;
 use crate::host::{CallerHdf5, Hid};
@@ -195,6 +195,7 @@ pub(crate) unsafe fn create(
         return None;
     }
     end_with_mpi(host, &ranks);
+    let since = if ranks.are_apart() { None } else { ranks.largest(now()).ok() };
     let captured = Captured {
         named: named.to_vec(),
         target: wanted.target,
@@ -206,7 +207,7 @@ pub(crate) unsafe fn create(
         values: Values::Own(Box::new(log)),
         access: kept,
         serial,
-        order: Order::default(),
+        order: Order::new(since),
         failed: None,
         is_flushed: true,
         blocked: start.elapsed(),

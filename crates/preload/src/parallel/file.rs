@@ -14,7 +14,7 @@ use knarr_pnetcdf::{Incoming, Ranks};
 
 use super::convert::pointers;
 use super::header::Header;
-use super::order::{How, Order, now};
+use super::order::{How, Order};
 use crate::host::{CallerHdf5, Hid};
 use crate::lists::{Close, Owned, address, file_name};
 
@@ -163,12 +163,12 @@ impl Captured {
     /// # Errors
     /// Those of the node that makes the file, if that is asked.
     pub(super) fn number_of_write(&self, how: How) -> Result<u64, Error> {
-        if self.ranks.are_apart() { self.order.number(how, || self.ranks.next_number()) } else { Ok(now()) }
+        self.order.number(how, || self.ranks.next_number())
     }
 
     /// The number of the last write that a read may see.
     pub(super) fn last_seen(&self, how: How) -> u64 {
-        if self.ranks.are_apart() { self.order.seen(how) } else { u64::MAX }
+        self.order.seen(how)
     }
 
     /// Where this program's puts go; `None` if it only reads.

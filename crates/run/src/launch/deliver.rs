@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::model::Variable;
 use knarr_capture::config::{FileRule, Output, Route};
-use knarr_capture::{Datasets, Form, HandedOver, Shown, account_of};
+use knarr_capture::{Datasets, Form, HandedOver, Reading, Shown, account_of};
 use knarr_choose::plan::Plan;
 use knarr_codec::chain::ChainSpec;
 use knarr_flow::engine::{Engine, Progress};
@@ -324,7 +324,11 @@ impl Delivery {
                         return self.failed(error);
                     }
                     self.handed.hand_on(&self.directory, &self.spools);
-                    self.handed.remove(&self.directory);
+                    if self.may_be_read() {
+                        HandedOver::discard(&self.directory);
+                    } else {
+                        self.handed.remove(&self.directory);
+                    }
                     // Readers would find old values in the file that the program has replaced.
                     let replaced = self.handed.replaced.filter(|_| output != input);
                     if replaced.is_some() && replaced == FileIdentity::at(&input) {
@@ -337,6 +341,15 @@ impl Delivery {
             }
         }
         self.failed(died.unwrap_or_else(|| Error::internal("nothing was tried")))
+    }
+
+    /// True if a reader of a transfer may yet have the values open: their memory is not used again.
+    fn may_be_read(&self) -> bool {
+        let is_done = |reader: &String| {
+            HandedOver::is_noted(&self.directory, reader, Reading::Done)
+                && HandedOver::failure(&self.directory, reader).is_none()
+        };
+        self.handed.session > 0 && !self.handed.rule.transfer.to().iter().all(is_done)
     }
 
     fn failed(&self, error: Error) -> Outcome {

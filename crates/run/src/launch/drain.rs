@@ -58,13 +58,16 @@ impl Drained {
     }
 }
 
-/// Makes sure that the names in a directory are there after a crash, where the file system can.
+/// Makes sure that the names in a directory are there after a crash, where the file system can and this user may.
 fn sync_directory(directory: &Path) -> io::Result<()> {
-    match File::open(directory)?.sync_all() {
-        Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => Ok(()),
+    match File::open(directory).and_then(|opened| opened.sync_all()) {
+        Err(error) if CANNOT_SYNC.contains(&error.kind()) => Ok(()),
         synced => synced,
     }
 }
+
+/// What file systems say that sync no directories, and of directories of others.
+const CANNOT_SYNC: [ErrorKind; 3] = [ErrorKind::InvalidInput, ErrorKind::Unsupported, ErrorKind::PermissionDenied];
 
 /// Syncs what a link leads to, and the directory in which that lies. There may be nothing yet.
 fn sync_target(target: &Path) -> io::Result<()> {
