@@ -182,7 +182,8 @@ fn compare_values(
     };
     let bound = promised.bound(range);
     let elements: u64 = block.iter().product();
-    let bands = |source, index| Bands::new(engine, source, index, &block, engine.max_mem / 5);
+    // Both sources keep chunks, too, and the program and its libraries take some of a small memory.
+    let bands = |source, index| Bands::new(engine, source, index, &block, engine.max_mem / 6);
     let (values, others) = (bands(original, i)?, bands(copy, j)?);
     let parts = engine.parallel(count, |number| {
         let (mut x, mut y) = (Vec::new(), Vec::new());
