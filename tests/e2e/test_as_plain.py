@@ -139,7 +139,7 @@ with h5py.File("out.h5", "w", driver="mpio", comm=MPI.COMM_WORLD) as file:
         # By itself h5py reads such a selection independently.
         read.id.read(h5py.h5s.ALL, h5py.h5s.ALL, values, dxpl=read._dxpl)
     put(read, rank, 2)
-    sys.stdout.write(f"rank {rank} reads {values.min()} to {values.max()}\n")
+    sys.stdout.write(f"rank {rank} reads {values.min()} to {values.max()}\\n")
 """
 NETCDF_LATE = """
 #include <mpi.h>
