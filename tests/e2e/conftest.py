@@ -28,6 +28,7 @@ import hdf5_inputs
 import namespaces
 import netcdf_inputs
 import zarr_inputs
+from injecting import Injector, injector
 from nodes import Launcher, left
 from running import MPIRUN, Runner
 
@@ -144,6 +145,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]
         return path
 
     return make
+
+
+@pytest.fixture(scope="module")
+def faults(tmp_path_factory: pytest.TempPathFactory) -> Injector:
+    """Has system calls of commands fail."""
+    made = injector(tmp_path_factory.mktemp("faults"))
+    if isinstance(made, str):
+        pytest.skip(made)
+    return made
 
 
 @pytest.fixture

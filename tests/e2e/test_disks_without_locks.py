@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from conftest import KNARR
 from test_handed_over import (  # noqa: F401  fixtures
     TIME_LIMIT_S,
-    fault,
     first_values,
     full_memory,
+    launched_by,
     life,
     short,
     spools,
@@ -35,14 +34,10 @@ pytestmark = pytest.mark.usefixtures("own_memory")
 
 
 @pytest.fixture
-def without_locks(run, fault, tmp_path) -> Path:  # noqa: F811
+def without_locks(run, faults, tmp_path) -> Path:
     """The command `knarr` where the disk has no locks."""
-    script = tmp_path / "knarr"
-    command = fault.command(tmp_path / "faults", NO_LOCKS, [KNARR])
-    script.write_text(f'#!/bin/sh\nexec {" ".join(command)} "$@"\n')
-    script.chmod(0o755)
-    run.program = script
-    return script
+    run.program = launched_by(faults, tmp_path / "faults", NO_LOCKS)
+    return run.program
 
 
 def recover(program: Path, where: Path) -> subprocess.CompletedProcess[str]:

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,7 +20,7 @@ import pytest
 
 from conftest import KNARR
 from crashing import workers
-from injecting import SOURCES, Injector, injector, logged
+from injecting import SOURCES, Injector, logged
 from running import MPIRUN
 from test_pnetcdf import HERE, RULE, built
 
@@ -52,14 +52,6 @@ class Told:
         return noted.exists() and line in noted.read_text().splitlines()
 
 
-@pytest.fixture(scope="module")
-def fault(tmp_path_factory: pytest.TempPathFactory) -> Injector:
-    made = injector(tmp_path_factory.mktemp("fault"))
-    if isinstance(made, str):
-        pytest.skip(made)
-    return made
-
-
 @pytest.fixture
 def told(tmp_path: Path) -> Told:
     return Told(tmp_path / "told")
@@ -74,6 +66,14 @@ def until(holds: Callable[[], object], what: str) -> None:
 
 def spools() -> list[Path]:
     return sorted(SHARED_MEMORY.glob("knarr-spool-*"))
+
+
+def launched_by(faults: Injector, log: Path, rules: Sequence[str]) -> Path:
+    """The command `knarr`, with these rules for its calls."""
+    script = log.with_suffix(".sh")
+    script.write_text(f'#!/bin/sh\nexec {" ".join(faults.command(log, rules, [KNARR]))} "$@"\n')
+    script.chmod(0o755)
+    return script
 
 
 @contextmanager
@@ -196,14 +196,11 @@ def test_what_is_under_way_is_moved_at_the_end_of_a_batch_job(run, start, told, 
     assert first_values(run.folder / "hist_2.nc") == [5, 6]
 
 
-def test_what_is_moved_is_durable_before_memory_goes(run, start, told, fault, tmp_path):
+def test_what_is_moved_is_durable_before_memory_goes(run, start, told, faults, tmp_path):
     """A job that is out of time is killed, and its node may be reset: values that had found no room count, too."""
     log = tmp_path / "calls"
     rules = ["exe=/knarr", "arg=run", "calls=fsync,rename", "below=knarr-spool", f"below={tmp_path}"]
-    script = tmp_path / "logged"
-    script.write_text(f'#!/bin/sh\nexec {" ".join(fault.command(log, rules, [KNARR]))} "$@"\n')
-    script.chmod(0o755)
-    run.program = script
+    run.program = launched_by(faults, log, rules)
     # 24 MiB, of which memory may hold 8.
     launcher = start("cppp" + 40 * "z", part=2 << 20, options=("--max-mem", "16M"))
     until(lambda: told.has("3 put hist_1 2 0 3 0"), "nothing is put")
@@ -283,7 +280,7 @@ def test_the_file_of_another_node_does_not_replace_a_newer_one(job, elsewhere):
 
 
 @pytest.mark.node
-def test_a_node_that_cannot_read_what_it_holds_does_not_make_the_file(job, knarr, blocks, fault):
+def test_a_node_that_cannot_read_what_it_holds_does_not_make_the_file(job, knarr, blocks, faults):
     """It says that it cannot tell. The node that makes it does so, or recovery."""
     rules = [
         "exe=/knarr",
@@ -296,7 +293,7 @@ def test_a_node_that_cannot_read_what_it_holds_does_not_make_the_file(job, knarr
         "do=5",
     ]
     log = job.top / "calls"
-    before = fault.command(log, rules, [])
+    before = faults.command(log, rules, [])
     process = job.start(blocks, "hist.nc", 3, 64, nodes="aabb", config=RULE, before=before)
     out, err = process.communicate(timeout=TIME_LIMIT_S)
     assert process.returncode != 0 and "handed-over.json: Input/output error" in err, out + err

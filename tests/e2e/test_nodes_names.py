@@ -16,7 +16,7 @@ import pytest
 
 from chances import repeated
 from crashing import workers
-from injecting import Fault, Injector, Victim, injector, logged
+from injecting import Fault, Victim, logged
 from nodes import SHARED_MEMORY, Launcher, launcher_of, records
 from test_pnetcdf import HERE, RULE, built
 
@@ -175,14 +175,6 @@ VICTIMS = {
     "launcher": Victim("launcher", "/knarr", "run", "KNARR_NODE=a", places=NOTES),
     "reader": Victim("reader", "/head", places=NOTES),
 }
-
-
-@pytest.fixture(scope="module")
-def faults(tmp_path_factory: pytest.TempPathFactory) -> Injector:
-    made = injector(tmp_path_factory.mktemp("faults"))
-    if isinstance(made, str):
-        pytest.skip(made)
-    return made
 
 
 @pytest.mark.parametrize("name", VICTIMS)
