@@ -390,6 +390,7 @@ class Trial:
             for pattern in ("knarr-spool-*", "header-*"):
                 for path in (self.place / ".knarr").glob(pattern):
                     path.unlink()
+            found = list(self.remains(noted))
         # MPI ends the other launchers when one of them fails.
         was_ended = bool(self.life.nodes) and self.lived.code != 0
         if found and (self.was_killed or was_ended or failed in REMOVING):

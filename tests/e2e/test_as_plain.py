@@ -197,6 +197,40 @@ def test_the_later_collective_write_of_hdf5_counts(run, late):
             assert (file[name][:] == 2).all(), f"{name}: {file[name][:]}"
 
 
+# Rank `late` is late for each of several collective writes, behind which all ranks read without each other.
+H5PY_BEHIND = """
+import sys, time
+import h5py, numpy as np
+from mpi4py import MPI
+
+rank, late = MPI.COMM_WORLD.rank, int(sys.argv[1])
+with h5py.File("out.h5", "w", driver="mpio", comm=MPI.COMM_WORLD) as file:
+    made = file.create_dataset("made", (3000,), "i4")
+    for value in (1, 2, 3):
+        if rank == late:
+            time.sleep(0.3)
+        with made.collective:
+            if rank > 0:
+                made[(rank - 1) * 1500 : rank * 1500] = np.full(1500, value, "i4")
+            else:
+                # It takes part without an element.
+                nothing = [h5py.h5s.create_simple((3000,)) for _ in range(2)]
+                for space in nothing:
+                    space.select_none()
+                made.id.write(*nothing, np.zeros(3000, "i4"), dxpl=made._dxpl)
+        values = made[:]
+        sys.stdout.write(f"{value}: rank {rank} reads {values.min()} to {values.max()}\\n")
+        MPI.COMM_WORLD.Barrier()
+"""
+
+
+@pytest.mark.parametrize("late", [0, 1, 2])
+def test_an_independent_read_finds_what_a_collective_write_of_hdf5_has_put(run, late):
+    ran = run(*MPIRUN, 3, system_python(), "-c", H5PY_BEHIND, late, config=HDF5)
+    expected = [f"{value}: rank {rank} reads {value} to {value}" for value in (1, 2, 3) for rank in range(3)]
+    assert sorted(ran.out.splitlines()) == expected
+
+
 @pytest.mark.parametrize("late", [0, 1])
 def test_the_later_collective_write_of_netcdf_counts(run, tmp_path, late):
     (tmp_path / "late.c").write_text(NETCDF_LATE)

@@ -205,19 +205,20 @@ int32_t knarr_mpi_start(struct knarr_comm *table) {
     return 0;
 }
 
-static void (*at_end)(void);
-
 static int ends(MPI_Comm comm, int key, void *value, void *state) {
-    (void)comm, (void)key, (void)value, (void)state;
-    at_end();
+    (void)comm, (void)key, (void)state;
+    void (*call)(void);
+    memcpy(&call, &value, sizeof call);
+    call();
     return MPI_SUCCESS;
 }
 
 /* Has `call` called when MPI_Finalize begins, while messages still go: MPI deletes the attributes of MPI_COMM_SELF then, the
- * latest first. To be called once. Returns 0 or a code of MPI. */
+ * latest first. Returns 0 or a code of MPI. */
 int32_t knarr_mpi_at_end(void (*call)(void)) {
     int key;
+    void *value;
+    memcpy(&value, &call, sizeof value);
     int code = MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, ends, &key, NULL);
-    at_end = call;
-    return code == MPI_SUCCESS ? MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL) : code;
+    return code == MPI_SUCCESS ? MPI_Comm_set_attr(MPI_COMM_SELF, key, value) : code;
 }

@@ -129,7 +129,7 @@ impl Adapter {
         if code == 0 { Ok(number) } else { Err(Error::internal(format!("MPI does not reduce (code {code})"))) }
     }
 
-    /// Has `call` called when the program begins to end MPI, while ranks still reach each other. To be called once.
+    /// Has `call` called when the program begins to end MPI, while ranks still reach each other.
     ///
     /// # Errors
     /// `Internal` for what MPI reports.

@@ -13,7 +13,7 @@ use crate::file::{Captured, Mode, Values};
 use crate::real::library;
 
 /// Files are known by their library, and the number that it gave them.
-type Key = (usize, c_int);
+pub(crate) type Key = (usize, c_int);
 
 static FILES: Mutex<BTreeMap<Key, Arc<Mutex<Captured>>>> = Mutex::new(BTreeMap::new());
 /// How many there are: most programs have none.
@@ -69,6 +69,18 @@ pub(crate) fn written(target: &Path, ranks: usize) -> Option<Written> {
         let (directory, header) = (file.directory.clone(), file.ranks.header(&file.directory));
         is_it.then(|| Written { file: Arc::downgrade(&shared), directory, header })
     })
+}
+
+/// The files that the program writes, of all libraries: the library and the number of each, in an order that all ranks have.
+pub(crate) fn all_written() -> Vec<Key> {
+    let all: Vec<_> = files().iter().map(|(key, file)| (*key, Arc::clone(file))).collect();
+    let target = |file: &Mutex<Captured>| {
+        let file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        (matches!(file.values, Values::Own(_)) && !file.ranks.is_alone()).then(|| file.target.clone())
+    };
+    let mut all: Vec<_> = all.iter().filter_map(|(key, file)| Some((target(file)?, *key))).collect();
+    all.sort();
+    all.into_iter().map(|(_, key)| key).collect()
 }
 
 /// The numbers of all of them.

@@ -141,7 +141,7 @@ impl Ranks {
         }
     }
 
-    /// Has `call` called when the program begins to end MPI, while ranks still reach each other. To be called once.
+    /// Has `call` called when the program begins to end MPI, while ranks still reach each other.
     ///
     /// # Errors
     /// As for [`Adapter::at_end`].

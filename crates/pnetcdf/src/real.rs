@@ -40,6 +40,11 @@ pub(crate) extern "C" fn note_caller(caller: usize) {
     }
 }
 
+/// Calls of this thread are for the library that is known as `library` from now on, until the program makes one.
+pub(crate) fn use_library(library: usize) {
+    CALLER.set(library);
+}
+
 /// One PnetCDF of this process.
 struct Library {
     /// Where it is loaded; 0 if there is none.

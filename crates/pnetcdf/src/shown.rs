@@ -16,6 +16,8 @@ use crate::apart::Homes;
 use crate::asking::answer;
 use crate::begin_end::{await_place, forget, make_directory, save, tell};
 use crate::codes::{EWRITE, NOERR, WRITE, has_opened};
+use crate::ends;
+use crate::files::Key;
 use crate::incoming::Incoming;
 use crate::ranks::Ranks;
 use crate::real::{Open, library, real};
@@ -35,7 +37,7 @@ struct Opened {
 }
 
 /// By their library, and the number that it gave them.
-static OPENED: Mutex<BTreeMap<(usize, c_int), Opened>> = Mutex::new(BTreeMap::new());
+static OPENED: Mutex<BTreeMap<Key, Opened>> = Mutex::new(BTreeMap::new());
 
 /// Where something is shown.
 #[derive(Serialize, Deserialize)]
@@ -103,6 +105,9 @@ pub(crate) unsafe fn open_shown(
     if writes && ranks.comm().rank() == 0 {
         begin_to_change(wanted, &directory);
     }
+    if writes {
+        ends::with_mpi(&ranks, &target);
+    }
     let opened = Opened { named: named.to_vec(), target, rule, directory, ranks, writes, incoming };
     // SAFETY: the library has put the number there.
     let number = unsafe { *id };
@@ -116,6 +121,14 @@ fn begin_to_change(wanted: &Wanted, directory: &Path) {
     let open = HandedOver::new(wanted.target.clone(), wanted.rule.clone(), 0);
     // Without it there may be no room left when the file is closed, and the program is told then.
     let _ = open.begin_anew(directory, generation);
+}
+
+/// The files that the program changes, of all libraries: the library and the number of each, in an order that all ranks have.
+pub(crate) fn all_written() -> Vec<Key> {
+    let opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all: Vec<_> = opened.iter().filter(|(_, file)| file.writes && !file.ranks.is_alone()).collect();
+    all.sort_by(|(_, one), (_, other)| one.target.cmp(&other.target));
+    all.into_iter().map(|(key, _)| *key).collect()
 }
 
 /// The name that the program gave a file that is shown.

@@ -19,6 +19,7 @@ use super::file::{self, Captured, Values};
 use super::header::Header;
 use super::mpi::Communicator;
 use super::order::Order;
+use super::through::Through;
 use crate::host::{CallerHdf5, Hid};
 
 /// What comes of a file that the program opens.
@@ -98,6 +99,7 @@ fn capture(wanted: &Wanted, named: &[u8], ranks: Ranks, mut incoming: Incoming, 
         access: -1,
         serial: -1,
         order: Order::default(),
+        through: Through::default(),
         failed: None,
         is_flushed: true,
         blocked: start.elapsed(),

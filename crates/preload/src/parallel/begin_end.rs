@@ -16,6 +16,7 @@ use super::file::{self, Captured, Shared, Values, lock, tell};
 use super::header::Header;
 use super::mpi::{Communicator, is_over};
 use super::order::{Order, now};
+use super::through::{self, Through};
 use crate::files::is_open;
 use crate::guard::guard;
 use crate::host::{CallerHdf5, Hid};
@@ -174,6 +175,9 @@ pub(crate) unsafe fn create(
     let path = CString::new(header.path().as_os_str().as_bytes()).ok()?;
     let (kept, serial) = lists(host, access, ranks.is_alone());
     let list = if is_parallel { serial } else { access };
+    if rank == 0 && ranks.comm().size() > 1 && !ranks.are_apart() {
+        through::begin(&directory, ranks.comm().size());
+    }
     // SAFETY: the program's own arguments but for the name and the list.
     let id = host.quietly(|_| unsafe { real(path.as_ptr(), flags, creation, list) }).unwrap_or(-1);
     // Each rank has a header of its own, so each may fail alone. Then HDF5 creates the file itself, or says what is wrong.
@@ -208,6 +212,7 @@ pub(crate) unsafe fn create(
         access: kept,
         serial,
         order: Order::new(since),
+        through: Through::default(),
         failed: None,
         is_flushed: true,
         blocked: start.elapsed(),
@@ -339,6 +344,7 @@ fn end(host: Option<&CallerHdf5>, file: &Shared) -> bool {
         end_incoming(&mut file);
         return true;
     }
+    file.writes_no_more();
     if let Err(error) = file.header.closed() {
         file.fail(error);
     }

@@ -15,6 +15,7 @@ use knarr_pnetcdf::{Incoming, Ranks};
 use super::convert::pointers;
 use super::header::Header;
 use super::order::{How, Order};
+use super::through::Through;
 use crate::host::{CallerHdf5, Hid};
 use crate::lists::{Close, Owned, address, file_name};
 
@@ -44,6 +45,8 @@ pub(super) struct Captured {
     pub(super) serial: Hid,
     /// Which of writes that overlap counts.
     pub(super) order: Order,
+    /// How far this rank is with collective writes.
+    pub(super) through: Through,
     /// The first error of handing over.
     pub(super) failed: Option<Error>,
     /// False if HDF5 could not write its header when the program last asked for that.
@@ -145,6 +148,33 @@ impl Captured {
     /// A collective call begins.
     pub(super) fn calls(&mut self) {
         self.order.calls();
+    }
+
+    /// A collective write of this rank has come to its end.
+    pub(super) fn wrote_collectively(&mut self) {
+        if self.counts_writes() {
+            self.through.wrote(&self.directory, self.ranks.comm().rank());
+        }
+    }
+
+    /// This rank writes no more.
+    pub(super) fn writes_no_more(&mut self) {
+        if self.counts_writes() {
+            self.through.ends(&self.directory, self.ranks.comm().rank());
+        }
+    }
+
+    /// To be called before an independent read: what other ranks have written in collective calls before this one's last is there
+    /// then. Ranks on other nodes are not waited for.
+    pub(super) fn await_collective_writes(&self) {
+        if self.counts_writes() {
+            self.through.await_others(&self.directory);
+        }
+    }
+
+    /// True if several ranks of one node write the file.
+    fn counts_writes(&self) -> bool {
+        !self.is_incoming() && !self.ranks.are_apart() && self.ranks.comm().size() > 1
     }
 
     /// HDF5 has written what it had of the header, or could not. Programs may ask for that on some ranks only: the others hear of

@@ -71,7 +71,20 @@ fn refused(host: &CallerHdf5, object: Hid, real: impl FnOnce() -> Herr) -> Herr 
 /// The arguments are those of `H5Dwrite`; `real` is that function.
 pub(crate) unsafe fn wrote(host: &CallerHdf5, asked: &Write, real: impl FnOnce() -> Herr) -> Option<Herr> {
     // SAFETY: the caller's promise.
-    unsafe { written(host, asked, 0, real) }
+    let written = unsafe { written(host, asked, 0, real) };
+    if written.is_some() {
+        ends_write(host, asked.dataset, asked.transfer);
+    }
+    written
+}
+
+/// A write of a captured file has come to its end, for all its datasets.
+fn ends_write(host: &CallerHdf5, dataset: Hid, transfer: Hid) {
+    if how(host, transfer) == How::Collective
+        && let Some(file) = file::of(host, dataset)
+    {
+        lock(&file).wrote_collectively();
+    }
 }
 
 /// As [`wrote`], for the dataset of number `at` in a call for several.
@@ -143,6 +156,9 @@ unsafe fn fetched(host: &CallerHdf5, asked: &Write, at: usize, values: *mut c_vo
                 return Some(FAILED);
             }
         }
+        if how == How::Independent {
+            file.await_collective_writes();
+        }
         let last = file.last_seen(how);
         // SAFETY: the caller's promise.
         let made = host.quietly(|host| unsafe { get(host, file, (asked, last), values) });
@@ -213,7 +229,12 @@ pub(crate) unsafe extern "C" fn write_many(
             guard(Some(FAILED), || written(host, &asked, at, one))
         }
     });
-    together(each, plain)
+    let outcome = together(each, plain);
+    if count > 0 {
+        // SAFETY: as above.
+        guard((), || ends_write(host, unsafe { *datasets }, transfer));
+    }
+    outcome
 }
 
 /// # Safety

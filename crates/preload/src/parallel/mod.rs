@@ -11,7 +11,7 @@
 //! reads, HDF5 opens the first rank's header.
 //!
 //! Reading order: [`hooks`] (what the program calls), [`file`] (one captured file), [`header`], [`begin_end`] (how it begins
-//! and ends), [`arriving`] (files of other components), [`write`] and [`read`], [`order`] (which of writes that overlap counts), [`transfer`], [`selection`], [`shape`] (which elements, in which order), [`convert`] (their types),
+//! and ends), [`arriving`] (files of other components), [`write`] and [`read`], [`order`] (which of writes that overlap counts), [`through`] (how far each rank is with collective ones), [`transfer`], [`selection`], [`shape`] (which elements, in which order), [`convert`] (their types),
 //! [`members`] (which of their bytes), [`memory`] (where they lie), [`mpi`], [`opening`] (netCDF-C), and [`together`] (files that HDF5 writes or reads itself).
 
 mod arriving;
@@ -28,6 +28,7 @@ mod order;
 mod read;
 mod selection;
 mod shape;
+mod through;
 mod together;
 mod transfer;
 mod write;

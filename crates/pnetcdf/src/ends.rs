@@ -1,0 +1,37 @@
+//! The program ends MPI, and has not closed a file. PnetCDF leaves what was put until then in the file. So the ranks close it while
+//! they still meet.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use knarr_capture::Event;
+use knarr_names::own;
+
+use crate::begin_end::{end, tell};
+use crate::calls::guarded;
+use crate::files;
+use crate::ranks::Ranks;
+use crate::real::use_library;
+use crate::shown;
+
+/// Has files closed that are still open when MPI ends. To be called when the library has opened one: what it does itself at the end
+/// of MPI comes later then.
+pub(crate) fn with_mpi(ranks: &Ranks, target: &Path) {
+    static ASKED: OnceLock<()> = OnceLock::new();
+    if ranks.is_alone() || ASKED.set(()).is_err() {
+        return;
+    }
+    if let Err(error) = ranks.at_end(mpi_ends) {
+        let text = format!("files that the program does not close are not made: {error}");
+        tell(Event::Note { path: target.to_owned(), text });
+    }
+}
+
+extern "C" fn mpi_ends() {
+    for (library, file) in files::all_written().into_iter().chain(shown::all_written()) {
+        guarded(|| {
+            use_library(library);
+            own(|| end(file, false).or_else(|| shown::end(file, false))).unwrap_or_default()
+        });
+    }
+}
