@@ -182,8 +182,7 @@ fn compare_values(
     };
     let bound = promised.bound(range);
     let elements: u64 = block.iter().product();
-    // Both sources keep chunks, too, and the program and its libraries take some of a small memory.
-    let bands = |source, index| Bands::new(engine, source, index, &block, engine.max_mem / 6);
+    let bands = |source, index| Bands::new(engine, source, index, &block, room_for_bands(engine.max_mem));
     let (values, others) = (bands(original, i)?, bands(copy, j)?);
     let parts = engine.parallel(count, |number| {
         let (mut x, mut y) = (Vec::new(), Vec::new());
@@ -203,6 +202,13 @@ fn compare_values(
         None => Difference::WithinBound,
     };
     Ok(result(difference, observed.filter(|_| a.dtype.is_float())))
+}
+
+/// The memory that the bands of one of two sources may take. Both sources keep chunks, too.
+fn room_for_bands(max_mem: u64) -> u64 {
+    /// What the program and its libraries take, with filters that HDF5 finds.
+    const TAKEN: u64 = 12 << 20;
+    (max_mem - TAKEN.min(max_mem / 2)) / 5
 }
 
 /// Strings of variable length, whose stored form says nothing about their content.
