@@ -4,15 +4,13 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
 use knarr_array::error::{Error, Result};
 
 use crate::settled::settled;
-
-/// How often a document is tried to be written whose beginning is gone.
-const TRIES: usize = 10;
 
 /// Where a document is written for which room was set aside.
 const RESERVED: &str = "reserved";
@@ -35,17 +33,21 @@ pub(crate) fn put_reserved(directory: &Path, name: &str, content: &impl Serializ
 
 fn write(directory: &Path, beside: PathBuf, name: &str, content: &impl Serialize) -> Result<()> {
     let text = serde_json::to_vec(content).map_err(|error| Error::internal(error.to_string()))?;
-    let write = || {
+    let write = |beside: &Path| {
         // Room that was set aside is not given up before it is written.
-        let file = File::options().write(true).create(true).truncate(false).open(&beside)?;
+        let file = File::options().write(true).create(true).truncate(false).open(beside)?;
         file.write_all_at(&text, 0)?;
         file.set_len(text.len() as u64)?;
-        fs::rename(&beside, directory.join(name))
+        fs::rename(beside, directory.join(name))
     };
-    // Another rank may write the same at this moment, and give its name to what this one has begun.
-    let again = |error: io::Error| if error.kind() == io::ErrorKind::NotFound { write() } else { Err(error) };
-    let written = || (1..TRIES).fold(write(), |written, _| written.or_else(again));
-    settled(written).map_err(|error| Error::write(directory, &error))
+    // Another rank may write the same at this moment, and give its name to what this one has begun. Nobody else has this name.
+    let alone = || {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        write(&directory.join(format!("{name}.{}-{number}.new", std::process::id())))
+    };
+    let again = |error: io::Error| if error.kind() == io::ErrorKind::NotFound { alone() } else { Err(error) };
+    settled(|| write(&beside).or_else(again)).map_err(|error| Error::write(directory, &error))
 }
 
 /// Sets room aside for a document of so many bytes that is written later, when there may be none left.
