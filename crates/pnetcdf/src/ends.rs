@@ -1,5 +1,5 @@
 //! The program ends MPI, and has not closed a file. PnetCDF leaves what was put until then in the file. So the ranks close it while
-//! they still meet.
+//! they still meet. A session that is transferred is whole only if the program has closed it.
 
 use std::path::Path;
 use std::sync::OnceLock;

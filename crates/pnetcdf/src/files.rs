@@ -71,12 +71,14 @@ pub(crate) fn written(target: &Path, ranks: usize) -> Option<Written> {
     })
 }
 
-/// The files that the program writes, of all libraries: the library and the number of each, in an order that all ranks have.
+/// The files that the program writes, of all libraries, but for those that it transfers: the library and the number of each, in
+/// an order that all ranks have.
 pub(crate) fn all_written() -> Vec<Key> {
     let all: Vec<_> = files().iter().map(|(key, file)| (*key, Arc::clone(file))).collect();
     let target = |file: &Mutex<Captured>| {
         let file = file.lock().unwrap_or_else(PoisonError::into_inner);
-        (matches!(file.values, Values::Own(_)) && !file.ranks.is_alone()).then(|| file.target.clone())
+        let is_file = matches!(file.values, Values::Own(_)) && file.session == 0;
+        (is_file && !file.ranks.is_alone()).then(|| file.target.clone())
     };
     let mut all: Vec<_> = all.iter().filter_map(|(key, file)| Some((target(file)?, *key))).collect();
     all.sort();

@@ -70,19 +70,22 @@ fn refused(host: &CallerHdf5, object: Hid, real: impl FnOnce() -> Herr) -> Herr 
 /// # Safety
 /// The arguments are those of `H5Dwrite`; `real` is that function.
 pub(crate) unsafe fn wrote(host: &CallerHdf5, asked: &Write, real: impl FnOnce() -> Herr) -> Option<Herr> {
+    let together = written_together(host, asked.dataset, asked.transfer);
     // SAFETY: the caller's promise.
     let written = unsafe { written(host, asked, 0, real) };
-    if written.is_some() {
-        ends_write(host, asked.dataset, asked.transfer);
-    }
+    ends_write(together);
     written
 }
 
-/// A write of a captured file has come to its end, for all its datasets.
-fn ends_write(host: &CallerHdf5, dataset: Hid, transfer: Hid) {
-    if how(host, transfer) == How::Collective
-        && let Some(file) = file::of(host, dataset)
-    {
+/// The captured file of a dataset, if a transfer list has its values written collectively. To be asked before they are: HDF5 forgets
+/// its errors when it is asked anything.
+fn written_together(host: &CallerHdf5, dataset: Hid, transfer: Hid) -> Option<file::Shared> {
+    if how(host, transfer) == How::Collective { file::of(host, dataset) } else { None }
+}
+
+/// A collective write of a captured file has come to its end, for all its datasets.
+fn ends_write(file: Option<file::Shared>) {
+    if let Some(file) = file {
         lock(&file).wrote_collectively();
     }
 }
@@ -229,11 +232,11 @@ pub(crate) unsafe extern "C" fn write_many(
             guard(Some(FAILED), || written(host, &asked, at, one))
         }
     });
+    // SAFETY: as above.
+    let asked = || unsafe { written_together(host, *datasets, transfer) };
+    let written = if count > 0 { guard(None, asked) } else { None };
     let outcome = together(each, plain);
-    if count > 0 {
-        // SAFETY: as above.
-        guard((), || ends_write(host, unsafe { *datasets }, transfer));
-    }
+    guard((), || ends_write(written));
     outcome
 }
 
