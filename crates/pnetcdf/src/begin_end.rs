@@ -23,7 +23,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::apart::{Apart, Headers, Homes};
 use crate::codes::{EPENDING, EWRITE, NOCLOBBER, NOERR, has_opened};
-use crate::ends;
 use crate::file::{Captured, Values};
 use crate::files;
 use crate::parent;
@@ -103,7 +102,6 @@ pub(crate) unsafe fn create(
         (_, true) if ranks.largest(1).is_ok() => {}
         _ => return Some(code),
     }
-    ends::with_mpi(&ranks, &wanted.target);
     // SAFETY: the library has put the number there.
     let number = unsafe { *id };
     let Wanted { target, rule, .. } = wanted;

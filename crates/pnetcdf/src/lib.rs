@@ -13,7 +13,7 @@
 //! comes from another component.
 //!
 //! Reading order: [`calls`] (the exported names), [`access`] (which elements, and where they are in memory), [`values`] and
-//! [`element`] (their types), [`wanted`] (which files), [`file`] (one captured file, with [`requests`]), [`begin_end`] (how it begins and ends) and [`ends`] (with MPI),
+//! [`element`] (their types), [`wanted`] (which files), [`file`] (one captured file, with [`requests`]), [`begin_end`] (how it begins and ends),
 //! [`apart`] (files whose ranks are on several nodes), [`offered`] (files that are transferred to other components),
 //! [`incoming`] and [`arriving`] (files that come from one), [`as_file`] (and become files on the disk), [`beside`], [`opened`] and [`shown`] (other files that the
 //! program opens), [`filetype`] (elements that a datatype leads to), [`files`], [`ranks`], [`variables`], [`waiting`] (for the launcher), [`asking`] (what it is asked for), [`real`] (the program's library), [`codes`].
@@ -29,7 +29,6 @@ mod beside;
 mod calls;
 mod codes;
 mod element;
-mod ends;
 mod file;
 mod files;
 mod filetype;

@@ -16,7 +16,6 @@ use crate::apart::Homes;
 use crate::asking::answer;
 use crate::begin_end::{await_place, forget, make_directory, save, tell};
 use crate::codes::{EWRITE, NOERR, WRITE, has_opened};
-use crate::ends;
 use crate::files::Key;
 use crate::incoming::Incoming;
 use crate::ranks::Ranks;
@@ -105,9 +104,6 @@ pub(crate) unsafe fn open_shown(
     if writes && ranks.comm().rank() == 0 {
         begin_to_change(wanted, &directory);
     }
-    if writes {
-        ends::with_mpi(&ranks, &target);
-    }
     let opened = Opened { named: named.to_vec(), target, rule, directory, ranks, writes, incoming };
     // SAFETY: the library has put the number there.
     let number = unsafe { *id };
@@ -129,6 +125,14 @@ pub(crate) fn all_written() -> Vec<Key> {
     let mut all: Vec<_> = opened.iter().filter(|(_, file)| file.writes && !file.ranks.is_alone()).collect();
     all.sort_by(|(_, one), (_, other)| one.target.cmp(&other.target));
     all.into_iter().map(|(key, _)| *key).collect()
+}
+
+/// Calls `call` with the ranks of a file that is shown, and its name.
+pub(crate) fn with(id: c_int, call: impl FnOnce(&Ranks, &Path)) {
+    let opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(opened) = opened.get(&(library(), id)) {
+        call(&opened.ranks, &opened.target);
+    }
 }
 
 /// The name that the program gave a file that is shown.

@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use knarr_names::{opened_by_library, own};
 
+use super::at_end::close_at_end;
 use super::export;
 use crate::begin_end;
 use crate::codes::{EINDEFINE, EINVAL, FILL, NOERR, NOFILL, Offset};
@@ -17,7 +18,7 @@ export!("ncmpi_create", (comm: usize, path: *const c_char, mode: c_int, info: us
     // SAFETY: the program's own arguments.
     unsafe {
         let create = real!(ncmpi_create(usize, *const c_char, c_int, usize, *mut c_int));
-        own(|| begin_end::create(create, comm, path, mode, info, id))
+        own(|| begin_end::create(create, comm, path, mode, info, id)).inspect(|_| close_at_end(*id))
     }
     .unwrap_or_else(real)
 });
@@ -26,7 +27,7 @@ export!("ncmpi_open", (comm: usize, path: *const c_char, mode: c_int, info: usiz
     // SAFETY: the program's own arguments.
     unsafe {
         let open = real!(ncmpi_open(usize, *const c_char, c_int, usize, *mut c_int));
-        own(|| opened::open(open, comm, path, mode, info, id))
+        own(|| opened::open(open, comm, path, mode, info, id)).inspect(|_| close_at_end(*id))
     }
     .unwrap_or_else(|| opened_by_library(real))
 });

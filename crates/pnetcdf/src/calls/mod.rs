@@ -2,6 +2,7 @@
 //!
 //! `tests/e2e/test_pnetcdf.py` compares the names with those of the installed library.
 
+mod at_end;
 mod blocking;
 mod buffers;
 mod dtf;

@@ -1,29 +1,35 @@
 //! The program ends MPI, and has not closed a file. PnetCDF leaves what was put until then in the file. So the ranks close it while
 //! they still meet. A session that is transferred is whole only if the program has closed it.
 
+use std::ffi::c_int;
 use std::path::Path;
 use std::sync::OnceLock;
 
 use knarr_capture::Event;
 use knarr_names::own;
 
+use super::guarded;
 use crate::begin_end::{end, tell};
-use crate::calls::guarded;
 use crate::files;
 use crate::ranks::Ranks;
 use crate::real::use_library;
 use crate::shown;
 
-/// Has files closed that are still open when MPI ends. To be called when the library has opened one: what it does itself at the end
-/// of MPI comes later then.
-pub(crate) fn with_mpi(ranks: &Ranks, target: &Path) {
+/// Has files closed that are still open when MPI ends. To be called when the library has opened the file `id`: what it does itself
+/// at the end of MPI comes later then.
+pub(super) fn close_at_end(id: c_int) {
     static ASKED: OnceLock<()> = OnceLock::new();
-    if ranks.is_alone() || ASKED.set(()).is_err() {
-        return;
-    }
-    if let Err(error) = ranks.at_end(mpi_ends) {
-        let text = format!("files that the program does not close are not made: {error}");
-        tell(Event::Note { path: target.to_owned(), text });
+    let ask = |ranks: &Ranks, target: &Path| {
+        if ranks.is_alone() || ASKED.set(()).is_err() {
+            return;
+        }
+        if let Err(error) = ranks.at_end(mpi_ends) {
+            let text = format!("files that the program does not close are not made: {error}");
+            tell(Event::Note { path: target.to_owned(), text });
+        }
+    };
+    if ASKED.get().is_none() && files::with(id, |file| ask(&file.ranks, &file.target)).is_none() {
+        shown::with(id, ask);
     }
 }
 
