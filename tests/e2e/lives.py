@@ -125,6 +125,8 @@ LIVES = [
     Life("pnetcdf, small puts", "pnetcdf", SMALL_PUTS, part=1024, memory="2m", victims=("rank 0",)),
     Life("pnetcdf, deep down", "pnetcdf", SMALL_PUTS, part=1024, memory="2m", is_deep=True, victims=("rank 0",)),
     Life("pnetcdf, two ranks", "pnetcdf", "cfppPnrsgpx", ranks=2, victims=TWO_RANKS),
+    # MPI ends, and the file is closed then.
+    Life("pnetcdf, left open", "pnetcdf", "cfppPnrsgp", ranks=2, victims=TWO_RANKS),
     Life("pnetcdf, created twice", "pnetcdf", "cfppxcfpprx", part=500),
     Life("pnetcdf, read again", "pnetcdf", "cfppxoax"),
     Life("pnetcdf, changed again", "pnetcdf", "cfppxwprxoax"),
@@ -138,6 +140,7 @@ LIVES = [
     Life("pnetcdf, in a bucket", "pnetcdf", "cfppnrx", rule=f'output = "{BUCKET}"\n', victims=("launcher", "worker")),
     Life("hdf5", "hdf5", "cfppPrsgdpx", part=500),
     Life("hdf5, two ranks", "hdf5", "cfppPrsgpx", ranks=2, victims=TWO_RANKS),
+    Life("hdf5, left open", "hdf5", "cfppPrsgp", ranks=2, victims=TWO_RANKS),
     Life("hdf5, prints nowhere", "hdf5", "cfppPrx", prints_to="/dev/full", victims=("rank 0",)),
     Life("hdf5, created twice", "hdf5", "cfppxcfpprx"),
     Life("hdf5, changed again", "hdf5", "cfppxwprxoax"),
