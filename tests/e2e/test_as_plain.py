@@ -231,6 +231,47 @@ def test_an_independent_read_finds_what_a_collective_write_of_hdf5_has_put(run, 
     assert sorted(ran.out.splitlines()) == expected
 
 
+# Dataspaces of other shapes than the datasets, which HDF5 takes for datasets that lie in one piece.
+H5PY_SHAPES = """
+import sys
+import h5py, numpy as np
+from mpi4py import MPI
+
+rank = MPI.COMM_WORLD.rank
+SPACES = {
+    "other": ((6, 4), (1, 1), (2, 2)),
+    "smaller": ((2, 3), (0, 0), (2, 3)),
+    "flat": ((24,), (0,), (24,)),
+    "part": ((24,), (7,), (9,)),
+    "deeper": ((2, 3, 4), (1, 0, 1), (1, 2, 3)),
+    "scalar": ((1,), (0,), (1,)),
+}
+with h5py.File("out.h5", "w", driver="mpio", comm=MPI.COMM_WORLD) as file:
+    for how in ("collective", "independent"):
+        for name, (shape, start, count) in SPACES.items():
+            dataset = file.create_dataset(f"{how} {name}", () if name == "scalar" else (4, 6), "i4")
+            space, memory = h5py.h5s.create_simple(shape), h5py.h5s.create_simple(count)
+            space.select_hyperslab(start, count)
+            values = (np.arange(np.prod(count), dtype="i4") + 1).reshape(count)
+            if how == "collective":
+                with dataset.collective:
+                    dataset.id.write(memory, space, values, dxpl=dataset._dxpl)
+            elif rank == 0:
+                dataset.id.write(memory, space, values)
+            MPI.COMM_WORLD.Barrier()
+            if rank == 0:
+                found = np.zeros(count, "i4")
+                dataset.id.read(memory, space, found)
+                sys.stdout.write(f"{dataset.name}: {found.ravel().tolist()}, {dataset[()].ravel().tolist()}\\n")
+            MPI.COMM_WORLD.Barrier()
+"""
+
+
+def test_dataspaces_of_other_shapes_than_the_dataset(run):
+    plain, folder = both(run, *MPIRUN, 2, system_python(), "-c", H5PY_SHAPES, config=HDF5)
+    assert objects(folder / "out.h5") == objects(plain / "out.h5")
+
+
 @pytest.mark.parametrize("late", [0, 1])
 def test_the_later_collective_write_of_netcdf_counts(run, tmp_path, late):
     (tmp_path / "late.c").write_text(NETCDF_LATE)

@@ -87,6 +87,67 @@ pub(super) fn merged(mut boxes: Vec<Region>) -> Vec<Piece> {
     boxes.into_iter().map(Piece::plain).collect()
 }
 
+/// The elements of an array of the shape `to` that have the places in its file that those of the pieces have in an array of the
+/// shape `from`. `None` if some lie beyond its end.
+pub(super) fn placed(pieces: &[Piece], from: &[u64], to: &[u64]) -> Option<Vec<Piece>> {
+    let room = to.iter().try_fold(1u64, |product, extent| product.checked_mul(*extent))?;
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    for piece in pieces {
+        for (first, len) in runs_of(piece, from)? {
+            match runs.last_mut().filter(|(last, before)| last + before == first) {
+                Some((_, before)) => *before += len,
+                None => runs.push((first, len)),
+            }
+            first.checked_add(len).filter(|end| *end <= room)?;
+        }
+    }
+    Some(merged(runs.into_iter().flat_map(|run| boxes_of(run, to)).collect()))
+}
+
+/// The elements of a piece as runs in an array of this shape: the number of the first one, and how many there are.
+fn runs_of(piece: &Piece, shape: &[u64]) -> Option<Vec<(u64, u64)>> {
+    let Piece { region: Region { start, count }, stride } = piece;
+    let Some(last) = shape.len().checked_sub(1) else { return Some(vec![(0, 1)]) };
+    let step = |axis: usize| stride.get(axis).copied().unwrap_or(1);
+    let (runs, len) = if step(last) == 1 { (1, count[last]) } else { (count[last], 1) };
+    let (mut all, mut index) = (Vec::new(), vec![0; last]);
+    loop {
+        let axes = (0..last).map(|axis| (start[axis] + index[axis] * step(axis), shape[axis]));
+        let row = axes.chain([(start[last], shape[last])]);
+        let first = row.into_iter().try_fold(0u64, |at, (place, extent)| at.checked_mul(extent)?.checked_add(place))?;
+        all.extend((0..runs).map(|run| (first + run * step(last), len)));
+        let Some(axis) = (0..last).rev().find(|&axis| index[axis] + 1 < count[axis]) else { return Some(all) };
+        index[axis] += 1;
+        index[axis + 1..].fill(0);
+    }
+}
+
+/// A run of elements of an array of this shape as boxes, one behind the other.
+fn boxes_of((mut first, mut len): (u64, u64), shape: &[u64]) -> Vec<Region> {
+    let mut boxes = Vec::new();
+    while len > 0 {
+        let (mut start, mut rest) = (vec![0; shape.len()], first);
+        for axis in (0..shape.len()).rev() {
+            start[axis] = rest % shape[axis];
+            rest /= shape[axis];
+        }
+        let mut count = vec![1; shape.len()];
+        // Whole rows, and whole planes of them, as long as there are some.
+        let mut taken = 1;
+        for axis in (0..shape.len()).rev() {
+            count[axis] = (len / taken).min(shape[axis] - start[axis]);
+            taken *= count[axis];
+            if start[axis] > 0 || count[axis] < shape[axis] {
+                break;
+            }
+        }
+        boxes.push(Region::new(start, count));
+        first += taken;
+        len -= taken;
+    }
+    boxes
+}
+
 /// True if `next` follows `last` along an axis, and so do its elements.
 fn continues(last: &Region, next: &Region, axis: usize) -> bool {
     last.start[axis].checked_add(last.count[axis]) == Some(next.start[axis])
@@ -117,6 +178,38 @@ mod tests {
             }
         }
         all
+    }
+
+    #[test]
+    fn elements_have_the_place_that_they_have_in_an_array_of_another_shape() {
+        let number = |index: &[u64], shape: &[u64]| index.iter().zip(shape).fold(0, |at, (i, extent)| at * extent + i);
+        let shapes: [&[u64]; 6] = [&[4, 6], &[6, 4], &[24], &[2, 3, 4], &[4, 3, 2], &[1, 24, 1]];
+        let mut pieces = Vec::new();
+        for from in shapes {
+            pieces.push((from, vec![Piece::plain(Region::whole(from))]));
+            let inner: Vec<u64> = from.iter().map(|extent| extent.div_ceil(2)).collect();
+            let start: Vec<u64> = from.iter().zip(&inner).map(|(extent, count)| extent - count).collect();
+            pieces.push((from, vec![Piece::plain(Region::new(start, inner.clone()))]));
+            let stride = from.iter().map(|extent| 1 + u64::from(*extent > 2)).collect();
+            let strided = Piece { region: Region::new(vec![0; from.len()], inner), stride };
+            pieces.push((from, vec![strided, Piece::plain(Region::new(vec![0; from.len()], vec![1; from.len()]))]));
+        }
+        for (from, pieces) in pieces {
+            let expected: Vec<u64> = elements(&pieces).iter().map(|index| number(index, from)).collect();
+            for to in shapes {
+                let found = placed(&pieces, from, to).unwrap();
+                let found: Vec<u64> = elements(&found).iter().map(|index| number(index, to)).collect();
+                assert_eq!(found, expected, "{from:?} to {to:?}: {pieces:?}");
+            }
+            assert_eq!(placed(&pieces, from, &[0, 3]), None);
+        }
+        // A part of a larger array, and what lies beyond a smaller one.
+        let row = [Piece::plain(Region::new([0, 2], [1, 3]))];
+        assert_eq!(elements(&placed(&row, &[100, 5], &[2, 3]).unwrap()), [[0, 2], [1, 0], [1, 1]]);
+        assert_eq!(placed(&row, &[100, 5], &[2, 2]), None);
+        // A single value has no axes.
+        let single = [Piece::plain(Region::new([], []))];
+        assert_eq!(elements(&placed(&single, &[], &[3]).unwrap()), [[0]]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::file::Captured;
 use super::members::{Has, Members, members};
 use super::memory::Memory;
 use super::selection::{pieces, shape};
-use super::shape::Piece;
+use super::shape::{Piece, placed};
 use crate::host::{CallerHdf5, Hid};
 use crate::lists::{Close, Owned};
 use crate::whole::{Write, fill_value};
@@ -18,6 +18,7 @@ mod code {
     /// Since HDF5 1.14: the elements are all of the buffer.
     pub(super) const BLOCK: i64 = 1;
     pub(super) const DEFAULT_LIST: i64 = 0;
+    pub(super) const CHUNKED: i32 = 2;
 }
 
 /// A transfer between memory and a dataset, with what HDF5 says of it.
@@ -85,10 +86,7 @@ impl<'h> Transfer<'h> {
         }
         let selected = if selected == code::ALL { space.id } else { selected };
         let pieces: Vec<Piece> = told(pieces(host, selected))?.into_iter().filter(|piece| piece.len() > 0).collect();
-        let shape = told(shape(host, space.id))?;
-        if !pieces.iter().all(|piece| piece.is_inside(&shape)) {
-            return Err(Refused::ByHdf5);
-        }
+        let pieces = in_dataset(host, pieces, selected, (dataset, space.id))?;
         let count = pieces.iter().try_fold(0u64, |sum, piece| sum.checked_add(piece.len()));
         let count = told(count.and_then(|count| usize::try_from(count).ok()))?;
         told(count.checked_mul(size.max(memory_size)))?;
@@ -140,6 +138,29 @@ impl<'h> Transfer<'h> {
         let (from, to) = ((self.datatype.id, self.size), (self.memory_type, self.memory.size));
         Conversion::between(host, from, to, self.transfer).map_err(|()| Refused::ByHdf5)
     }
+}
+
+/// The elements of a dataset that are selected in a dataspace, which may have another shape.
+fn in_dataset(
+    host: &CallerHdf5,
+    pieces: Vec<Piece>,
+    selected: Hid,
+    (dataset, space): (Hid, Hid),
+) -> std::result::Result<Vec<Piece>, Refused> {
+    let (from, to) = (told(shape(host, selected))?, told(shape(host, space))?);
+    // HDF5 counts the elements of a dataset that lies in one piece by the shape of the dataspace it is given.
+    if from != to && !pieces.is_empty() && is_chunked(host, dataset) == Some(false) {
+        let beyond = || Error::unsupported("a dataspace that reaches beyond the end of its dataset");
+        return Ok(placed(&pieces, &from, &to).ok_or_else(beyond)?);
+    }
+    if pieces.iter().all(|piece| piece.is_inside(&to)) { Ok(pieces) } else { Err(Refused::ByHdf5) }
+}
+
+fn is_chunked(host: &CallerHdf5, dataset: Hid) -> Option<bool> {
+    // SAFETY: the dataset is the program's own; the list is closed when dropped.
+    let list = Owned::new(host, unsafe { host.creation_of?(dataset) }, Close::List)?;
+    // SAFETY: the list is ours.
+    Some(unsafe { host.layout?(list.id) } == code::CHUNKED)
 }
 
 /// The element that a dataset has where nothing was written. To be asked quietly.
