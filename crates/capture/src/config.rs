@@ -419,6 +419,20 @@ similar = ["Grid[0-9]+/(.*)"]
     }
 
     #[test]
+    fn keys_that_nobody_would_heed_are_refused() {
+        for (keys, word) in [
+            ("route = \"file\"\ngoal = \"ratio\"", "route = \"file\""),
+            ("route = \"file\"\nwhen = \"write\"", "route = \"file\""),
+            ("route = \"file\"\nvariables.T.max_abs_error = 0.1", "route = \"file\""),
+            ("when = \"write\"\noutput = \"zarr\"", "when = \"write\""),
+            ("when = \"write\"\nwait = \"close\"", "when = \"write\""),
+        ] {
+            let error = Config::parse(&format!("[[file]]\npattern = \"*\"\n{keys}\n")).unwrap_err();
+            assert!(error.kind() == ErrorKind::Config && error.to_string().contains(word), "{keys}: {error}");
+        }
+    }
+
+    #[test]
     fn mistakes_in_tables_show_the_line() {
         for (text, line, word) in [
             (format!("{CHECKPOINT}[file.checkpoint]\nkep = 3\n"), 5, "keep"),

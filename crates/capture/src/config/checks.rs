@@ -12,11 +12,35 @@ pub(super) fn check(rule: &FileRule) -> Result<()> {
     rule.settings()?;
     rule.compress.variables.iter().flatten().try_for_each(|(name, _)| check_name(name))?;
     match rule.route {
-        Route::Compress | Route::File => others(rule),
+        Route::Compress => compress(rule),
+        Route::File => untouched(rule),
         Route::Estimate => estimate(rule),
         Route::Checkpoint => checkpoint(rule),
         Route::Transfer => transfer(rule),
     }
+}
+
+fn compress(rule: &FileRule) -> Result<()> {
+    others(rule)?;
+    let CompressRule { when, output, wait, .. } = &rule.compress;
+    let is_other = output.as_ref().is_some_and(|output| *output != Output::Netcdf4);
+    if *when == Some(When::Write) && (is_other || wait.is_some()) {
+        return Err(refuse(
+            "when = \"write\" compresses what HDF5 itself writes: 'output' and 'wait' say nothing of that",
+        )
+        .hint("remove them, or remove 'when'"));
+    }
+    Ok(())
+}
+
+fn untouched(rule: &FileRule) -> Result<()> {
+    others(rule)?;
+    let CompressRule { when, output, wait, .. } = &rule.compress;
+    if rule.compress.says_anything() || when.is_some() || output.is_some() || wait.is_some() {
+        return Err(refuse("route = \"file\" leaves files as they are: goals, bounds and formats say nothing of them")
+            .hint("remove them, or choose the route \"compress\""));
+    }
+    Ok(())
 }
 
 fn estimate(rule: &FileRule) -> Result<()> {
