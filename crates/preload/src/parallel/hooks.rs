@@ -70,45 +70,41 @@ fn refused(host: &CallerHdf5, object: Hid, real: impl FnOnce() -> Herr) -> Herr 
 /// # Safety
 /// The arguments are those of `H5Dwrite`; `real` is that function.
 pub(crate) unsafe fn wrote(host: &CallerHdf5, asked: &Write, real: impl FnOnce() -> Herr) -> Option<Herr> {
-    let together = written_together(host, asked.dataset, asked.transfer);
     // SAFETY: the caller's promise.
-    let written = unsafe { written(host, asked, 0, real) };
-    ends_write(together);
-    written
+    unsafe { written(host, asked, Which { at: 0, of: 1 }, real) }
 }
 
-/// The captured file of a dataset, if a transfer list has its values written collectively. To be asked before they are: HDF5 forgets
-/// its errors when it is asked anything.
-fn written_together(host: &CallerHdf5, dataset: Hid, transfer: Hid) -> Option<file::Shared> {
-    if how(host, transfer) == How::Collective { file::of(host, dataset) } else { None }
+/// One of the datasets of a call.
+#[derive(Clone, Copy)]
+struct Which {
+    at: usize,
+    of: usize,
 }
 
-/// A collective write of a captured file has come to its end, for all its datasets.
-fn ends_write(file: Option<file::Shared>) {
-    if let Some(file) = file {
-        lock(&file).wrote_collectively();
-    }
-}
-
-/// As [`wrote`], for the dataset of number `at` in a call for several.
+/// As [`wrote`], for one of the datasets of a call for several.
 ///
 /// # Safety
 /// As for [`wrote`].
-unsafe fn written(host: &CallerHdf5, asked: &Write, at: usize, real: impl FnOnce() -> Herr) -> Option<Herr> {
+unsafe fn written(host: &CallerHdf5, asked: &Write, which: Which, real: impl FnOnce() -> Herr) -> Option<Herr> {
     let file = file::of(host, asked.dataset)?;
     if is_in_header(host, &file, asked.dataset) {
         return Some(real());
     }
     let how = how(host, asked.transfer);
     let done = lock(&file).timed(|file| {
-        if at == 0 && how == How::Collective {
+        if which.at == 0 && how == How::Collective {
             file.calls();
         }
         // SAFETY: the caller's promise.
         let made = host.quietly(|host| unsafe { put(host, file, (asked, how)) });
         outcome(file, made)
     });
-    Some(done.unwrap_or_else(|| refused(host, asked.dataset, real)))
+    let code = done.unwrap_or_else(|| refused(host, asked.dataset, real));
+    // HDF5 is asked nothing any more: it would forget its error.
+    if which.at + 1 == which.of && how == How::Collective {
+        lock(&file).wrote_collectively();
+    }
+    Some(code)
 }
 
 /// # Safety
@@ -229,15 +225,10 @@ pub(crate) unsafe extern "C" fn write_many(
                 let Write { dataset, memory_type, memory, file, transfer, values } = asked;
                 host.write.map_or(FAILED, |write| write(dataset, memory_type, memory, file, transfer, values))
             };
-            guard(Some(FAILED), || written(host, &asked, at, one))
+            guard(Some(FAILED), || written(host, &asked, Which { at, of: count }, one))
         }
     });
-    // SAFETY: as above.
-    let asked = || unsafe { written_together(host, *datasets, transfer) };
-    let written = if count > 0 { guard(None, asked) } else { None };
-    let outcome = together(each, plain);
-    guard((), || ends_write(written));
-    outcome
+    together(each, plain)
 }
 
 /// # Safety
