@@ -325,6 +325,9 @@ similar = ["Grid[0-9]+/(.*)"]
             "every = -6",
             "every = 1.5",
             "every = \"6\"",
+            "timeout = \"0s\"",
+            "exclude = [\"x*\", \"*\"]",
+            "exclude = [\"*.nc\"]",
         ] {
             assert!(rule(more).is_err(), "{more}");
         }

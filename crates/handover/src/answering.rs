@@ -215,4 +215,22 @@ mod tests {
         }
         fs::remove_dir_all(folder).unwrap();
     }
+
+    #[test]
+    fn a_log_that_grows_while_it_is_read_ends_where_it_did() {
+        /// Its log has 30 bytes when it is asked first, and 60 then.
+        struct Grows;
+        impl Answers for Grows {
+            fn answer(&self, question: &[u8]) -> Result<Vec<u8>> {
+                let Question::Log { from, .. } = Question::from_bytes(question)? else { panic!("another question") };
+                let (log, bytes) = if from == 0 { (30, 10) } else { (60, 60 - from) };
+                let lengths = Lengths { log, values: log, more: None }.to_bytes();
+                Ok([lengths.as_slice(), &vec![7; usize::try_from(bytes).unwrap()]].concat())
+            }
+        }
+        let link = Arc::new(MemoryLink::new("b", Arc::new(Grows), Arc::default()));
+        let far = Far { link, file: "f".to_owned(), rank: 0, pace: None, bounded: None };
+        let (log, values, _) = far.read().unwrap();
+        assert_eq!((log, values.length), (vec![7; 30], 30));
+    }
 }

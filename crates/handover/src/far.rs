@@ -232,14 +232,20 @@ impl Far {
     /// # Errors
     /// Those of the link and of the other side; `Corrupt` for an answer that makes no sense.
     pub(crate) fn read(&self) -> Result<(Vec<u8>, FarValues, Option<FarValues>)> {
-        let mut log = Vec::new();
+        let (mut log, mut lengths) = (Vec::new(), None);
         let lengths = loop {
             let question = Question::Log { file: self.file.clone(), rank: self.rank, from: log.len() as u64 };
             let answer = self.link.ask(&question.to_bytes()?)?;
-            let (lengths, bytes) = answer.split_first_chunk().ok_or_else(|| self.senseless())?;
-            let lengths = Lengths::from_bytes(lengths);
-            log.extend_from_slice(bytes);
-            // It may have grown meanwhile: what has come is enough.
+            let (told, bytes) = answer.split_first_chunk().ok_or_else(|| self.senseless())?;
+            let told = Lengths::from_bytes(told);
+            if log.len() as u64 + bytes.len() as u64 > told.log {
+                return Err(self.senseless());
+            }
+            // It may grow meanwhile. Its beginning, which came first, says nothing of what came later: that is left out.
+            let lengths = *lengths.get_or_insert(told);
+            let left = lengths.log.saturating_sub(log.len() as u64);
+            let wanted = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
+            log.extend_from_slice(bytes.split_at(wanted).0);
             match lengths.log.saturating_sub(log.len() as u64) {
                 0 => break lengths,
                 _ if bytes.is_empty() || lengths.log > LONGEST_LOG => return Err(self.senseless()),

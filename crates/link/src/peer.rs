@@ -1,12 +1,11 @@
 //! Who answers, and how to reach them.
 
 use std::fmt;
-use std::io::Read;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use knarr_array::error::{Error, Result};
+use knarr_array::error::{Error, ErrorKind, Result};
 
 /// Bytes of a secret.
 const LENGTH: usize = 32;
@@ -21,10 +20,14 @@ impl Secret {
     /// # Errors
     /// `Read` if it has none.
     pub fn new() -> Result<Self> {
-        let path = std::path::Path::new("/dev/urandom");
         let mut bytes = [0; LENGTH];
-        let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut bytes));
-        read.map(|()| Self(bytes)).map_err(|error| Error::read(path, &error))
+        // A call that opens no file: one may be made when no more can be opened. It gives so few bytes all at once.
+        let given = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+        match given {
+            Ok(LENGTH) => Ok(Self(bytes)),
+            Ok(_) => Err(Error::new(ErrorKind::Read, "the system has too few random numbers")),
+            Err(error) => Err(Error::new(ErrorKind::Read, format!("the system gives no random numbers: {error}"))),
+        }
     }
 
     /// Text that tells it from others, and that others may know.

@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 
+/// Connections that may wait to be accepted; the system may allow fewer.
+const WAITING: i32 = 4096;
+
 /// From where this process is to be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reach {
@@ -16,18 +19,22 @@ pub enum Reach {
 }
 
 impl Reach {
-    /// Opens ports.
-    pub(crate) fn listen(&self) -> io::Result<Vec<TcpListener>> {
-        match self {
-            Self::Here => Ok(vec![TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?]),
+    /// Opens ports at addresses at which none is open yet.
+    pub(crate) fn listen(&self, open: &[SocketAddr]) -> io::Result<Vec<TcpListener>> {
+        let listeners = match self {
+            Self::Here => vec![TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?],
             Self::From(peers) => {
                 let own: BTreeSet<IpAddr> = peers.iter().filter_map(|peer| toward(*peer)).collect();
+                let (known, new): (Vec<IpAddr>, Vec<IpAddr>) =
+                    own.into_iter().partition(|own| open.iter().any(|place| place.ip() == *own));
                 // An address may have gone meanwhile.
-                let open: Vec<_> = own.iter().filter_map(|address| TcpListener::bind((*address, 0)).ok()).collect();
-                if open.is_empty() { everywhere() } else { Ok(open) }
+                let begun: Vec<_> = new.iter().filter_map(|address| TcpListener::bind((*address, 0)).ok()).collect();
+                if known.is_empty() && begun.is_empty() { everywhere()? } else { begun }
             }
-            Self::Everywhere => everywhere(),
-        }
+            Self::Everywhere => everywhere()?,
+        };
+        // All ranks of a job connect at the same moment. The standard library has 128 wait at most, and the system drops more.
+        listeners.iter().try_for_each(|listener| Ok(rustix::net::listen(listener, WAITING)?)).map(|()| listeners)
     }
 
     /// What others are told who are to reach ports that were opened at these places.
@@ -124,7 +131,7 @@ mod tests {
     #[test]
     fn ports_are_open_where_peers_come_from_and_nowhere_else() {
         let open = |reach: &Reach| -> Vec<SocketAddr> {
-            reach.listen().unwrap().iter().map(|listener| listener.local_addr().unwrap()).collect()
+            reach.listen(&[]).unwrap().iter().map(|listener| listener.local_addr().unwrap()).collect()
         };
         let here = open(&Reach::Here);
         assert!(here.len() == 1 && here[0].ip().is_loopback());
@@ -134,6 +141,7 @@ mod tests {
         let places = open(&near);
         assert!(places.iter().all(|place| place.ip().is_loopback()), "{places:?}");
         assert_eq!(near.told(&places), places);
+        assert!(near.listen(&places).unwrap().is_empty(), "a second port at the same address");
         // Nobody is reached: all are.
         for reach in [Reach::From(BTreeSet::new()), Reach::Everywhere] {
             let places = open(&reach);
@@ -141,7 +149,7 @@ mod tests {
             assert_eq!(reach.told(&places), all(places[0].port()));
         }
         // Addresses of both kinds lead there.
-        let listeners = Reach::Everywhere.listen().unwrap();
+        let listeners = Reach::Everywhere.listen(&[]).unwrap();
         let port = listeners[0].local_addr().unwrap().port();
         std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
         assert_eq!(network(), network());

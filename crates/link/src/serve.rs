@@ -101,12 +101,25 @@ struct Line {
 /// What is asked on a connection.
 #[derive(Clone, Copy)]
 enum Asked {
+    /// Nothing yet: it was connected then.
+    First(Instant),
     /// Nothing, since then.
     Nothing(Instant),
     /// The question with this number. The other side has heard from this one then.
     Question(u64, Instant),
     /// It is over.
     Ended,
+}
+
+impl Asked {
+    /// Since when the connection is in the way of others, if nothing is asked on it. A new one has time for its first question.
+    fn idle(self) -> Option<Instant> {
+        match self {
+            Self::Nothing(since) => Some(since),
+            Self::First(since) => Some(since).filter(|since| since.elapsed() > SILENCE),
+            Self::Question(..) | Self::Ended => None,
+        }
+    }
 }
 
 impl Open {
@@ -165,7 +178,7 @@ impl Server {
         }
         let refused =
             |error: io::Error| Error::new(ErrorKind::Write, format!("no port can be had for other nodes: {error}"));
-        let listeners = reach.listen().map_err(refused)?;
+        let listeners = reach.listen(&self.places).map_err(refused)?;
         let places = listeners.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>().map_err(refused)?;
         for listener in listeners {
             let accepting = Arc::clone(&self.shared);
@@ -295,16 +308,13 @@ impl Shared {
     fn make_room(&self) -> bool {
         let idle = {
             let open = lock(&self.open);
-            let since = |line: &Arc<Line>| match *lock(&line.asked) {
-                Asked::Nothing(since) => Some((since, Arc::clone(line))),
-                _ => None,
-            };
+            let since = |line: &Arc<Line>| Some((lock(&line.asked).idle()?, Arc::clone(line)));
             open.known.iter().filter_map(since).min_by_key(|(since, _)| *since)
         };
         let Some((_, line)) = idle else { return false };
         {
             let mut asked = lock(&line.asked);
-            if !matches!(*asked, Asked::Nothing(_)) {
+            if asked.idle().is_none() {
                 return true;
             }
             *asked = Asked::Ended;
@@ -328,10 +338,11 @@ impl Shared {
             number,
             tcp: Arc::clone(tcp),
             stream: Mutex::new(stream),
-            asked: Mutex::new(Asked::Nothing(Instant::now())),
+            asked: Mutex::new(Asked::First(Instant::now())),
         });
         if !self.has_place(&line) {
             let mut stream = lock(&line.stream);
+            stream.set_patience(SILENCE, TAKEN_WITHIN)?;
             let Some((number, _)) = message::read_question(&mut *stream)? else { return Ok(()) };
             return message::write(&mut *stream, number, Vec::new(), Kind::Busy);
         }
@@ -374,8 +385,12 @@ impl Shared {
                 Err(error) => (serde_json::to_vec(&error).unwrap_or_default(), Kind::Error),
             };
             let length = bytes.len() as u64;
-            message::write(&mut *lock(&line.stream), number, bytes, kind)?;
-            *lock(&line.asked) = Asked::Nothing(Instant::now());
+            {
+                let mut stream = lock(&line.stream);
+                message::write(&mut *stream, number, bytes, kind)?;
+                // Nobody may say behind the answer that it comes.
+                *lock(&line.asked) = Asked::Nothing(Instant::now());
+            }
             *lock(&self.sent).entry(carrier).or_default() += length;
         }
         Ok(())
@@ -403,5 +418,38 @@ impl Shared {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Link, TcpLink};
+
+    struct Same;
+
+    impl Answers for Same {
+        fn answer(&self, question: &[u8]) -> Result<Vec<u8>> {
+            Ok(question.to_vec())
+        }
+    }
+
+    #[test]
+    fn who_has_just_come_is_in_nobodys_way() {
+        let limits = Limits { connections: 1, ..Limits::default() };
+        let server = Server::over("far", Arc::new(Same), (&Reach::Here, Vec::new()), limits).unwrap();
+        let peer = server.peer();
+        let tcp = TcpStream::connect(peer.places[0]).unwrap();
+        let mut first = connection::ask(tcp, &peer.secret, &[]).unwrap().stream;
+        while lock(&server.shared.open).known.is_empty() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| TcpLink::new(peer.clone()).ask(b"second"));
+            std::thread::sleep(Duration::from_millis(200));
+            message::ask(&mut first, 0, b"first").unwrap();
+            assert_eq!(message::read_answer(&mut first, 0).unwrap(), (b"first".to_vec(), Kind::Bytes));
+            assert_eq!(second.join().unwrap().unwrap(), b"second");
+        });
     }
 }

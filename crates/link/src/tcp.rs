@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, TryLockError};
+use std::sync::{LazyLock, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
@@ -42,8 +42,38 @@ pub struct TcpLink {
     place: AtomicUsize,
 }
 
-/// A connection, and the process that has made it.
-type Kept = (u32, Box<dyn Stream>);
+/// A connection that nobody asks on.
+struct Kept {
+    /// The process that has made it.
+    process: u32,
+    stream: Box<dyn Stream>,
+    _place: Place,
+}
+
+/// Connections that this process keeps.
+static KEPT: AtomicUsize = AtomicUsize::new(0);
+/// How many these are at most: an eighth of the files that it may open, most of which are the program's.
+static MOST_OF_PROCESS: LazyLock<usize> = LazyLock::new(|| {
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    files.and_then(|files| usize::try_from(files / 8).ok()).map_or(1024, |share| share.clamp(16, 1024))
+});
+
+/// A place for one of them.
+struct Place;
+
+impl Place {
+    /// `None` if all are taken.
+    fn new() -> Option<Self> {
+        let more = |kept: usize| Some(kept + 1).filter(|&more| more <= *MOST_OF_PROCESS);
+        KEPT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Self)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        KEPT.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 impl TcpLink {
     /// To `peer`, by TCP alone.
@@ -93,10 +123,9 @@ impl TcpLink {
                 }
                 // Who was there and is silent now is gone.
                 Err(error) if number == known && is_silence(&error) => return Err(error),
-                // What is said of the first one says most.
-                Err(error) => {
-                    failed.get_or_insert(error);
-                }
+                // What is said of the first one says most, but that somebody was there says more.
+                Err(error) if failed.is_none() || is_broken(&error) => failed = Some(error),
+                Err(_) => {}
             }
         }
         Err(failed.unwrap_or_else(nowhere))
@@ -130,15 +159,16 @@ impl TcpLink {
     fn take(&self) -> Option<Box<dyn Stream>> {
         let process = std::process::id();
         // That of another process is closed here, and stays open there.
-        self.in_place(|place| place.take().filter(|(of, _)| *of == process)).map(|(_, stream)| stream)
+        self.in_place(|place| place.take().filter(|kept| kept.process == process)).map(|kept| kept.stream)
     }
 
     fn keep(&self, stream: Box<dyn Stream>) {
-        let mut stream = Some((std::process::id(), stream));
+        let Some(place) = Place::new() else { return };
+        let mut kept = Some(Kept { process: std::process::id(), stream, _place: place });
         let _ = self.in_place(|place| match place {
             Some(_) => None,
             empty => {
-                *empty = stream.take();
+                *empty = kept.take();
                 Some(())
             }
         });
@@ -147,7 +177,8 @@ impl TcpLink {
     /// Asks until an answer comes.
     fn answer(&self, question: &[u8]) -> Result<(Vec<u8>, Kind)> {
         let begin = Instant::now();
-        let mut tries = 0;
+        // All tries, and those since the other side has been heard.
+        let (mut tries, mut broken) = (0, 0);
         loop {
             // One that was kept may have been ended meanwhile; one that is new says what is the matter.
             let (kept, number) = (self.take(), self.number.fetch_add(1, Ordering::Relaxed));
@@ -158,12 +189,12 @@ impl TcpLink {
             });
             match asked {
                 Ok(((_, Kind::Busy), _)) if begin.elapsed() > BUSY => return Err(self.busy()),
-                Ok(((_, Kind::Busy), _)) => {}
+                Ok(((_, Kind::Busy), _)) => broken = 0,
                 Ok((answer, stream)) => {
                     self.keep(stream);
                     return Ok(answer);
                 }
-                Err(error) if is_new && (!is_broken(&error) || tries >= TRIES) => return Err(self.gone(&error)),
+                Err(error) if is_new && (!is_broken(&error) || broken >= TRIES) => return Err(self.gone(&error)),
                 Err(error) if !is_new => {
                     // Nobody waits as long for each of the others.
                     if is_silence(&error) {
@@ -171,7 +202,7 @@ impl TcpLink {
                     }
                     continue;
                 }
-                Err(_) => {}
+                Err(_) => broken += 1,
             }
             tries += 1;
             std::thread::sleep(pause(tries));
@@ -212,5 +243,38 @@ impl Link for TcpLink {
                 .unwrap_or_else(|_| Error::corrupt("an error that makes no sense"))
                 .at(format!("node '{}'", self.peer.node))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peer::Secret;
+    use std::net::TcpListener;
+    use std::sync::Arc;
+
+    /// A node that is busy for `busy` questions, ends the connection of the next one, and answers then, twice over.
+    #[test]
+    fn who_was_busy_may_end_a_connection() {
+        let (busy, listener) = (TRIES as usize + 2, TcpListener::bind("127.0.0.1:0").unwrap());
+        let (secret, places) = (Secret::new().unwrap(), vec![listener.local_addr().unwrap()]);
+        let link = TcpLink::new(Peer { node: "far".to_owned(), places, secret: secret.clone() });
+        let answering = std::thread::spawn(move || {
+            for number in 0..2 * (busy + 2) {
+                let tcp = Arc::new(listener.accept().unwrap().0);
+                connection::admit(&tcp, &secret, SILENCE).unwrap();
+                let mut stream = connection::answer(tcp, &secret, &[]).unwrap().stream;
+                let (of, question) = message::read_question(&mut stream).unwrap().unwrap();
+                match number % (busy + 2) {
+                    now if now < busy => message::write(&mut stream, of, Vec::new(), Kind::Busy).unwrap(),
+                    now if now == busy => {}
+                    _ => message::write(&mut stream, of, question, Kind::Bytes).unwrap(),
+                }
+            }
+        });
+        assert_eq!(link.ask(b"a").unwrap(), b"a");
+        while link.take().is_some() {}
+        assert_eq!(link.ask(b"b").unwrap(), b"b");
+        answering.join().unwrap();
     }
 }

@@ -276,9 +276,15 @@ impl std::str::FromStr for Quality {
         if text.trim() == "lossless" {
             return Ok(quality);
         }
+        let mut stated = Vec::new();
         for item in text.split(',') {
             let (name, value) = item.split_once('=').unwrap_or((item, ""));
-            quality.set(name.trim(), value.trim())?;
+            let name = name.trim();
+            quality.set(name, value.trim())?;
+            if stated.contains(&name) {
+                return Err(Error::usage(format!("'{name}' is stated twice in '{text}'")).hint("state it once"));
+            }
+            stated.push(name);
         }
         Ok(quality)
     }
@@ -300,6 +306,12 @@ mod tests {
                    significant_digits=3, exact_up_to=0, exact_from=9";
         assert_eq!(Quality::LOSSLESS.refined(parse(all)).to_string(), all);
         assert_eq!(parse(all).refined(parse("exact_up_to=0")).to_string(), all);
+    }
+
+    #[test]
+    fn a_part_is_stated_once() {
+        let error = "max_abs_error=1, significant_bits=7, max_abs_error=2".parse::<Quality>().unwrap_err();
+        assert!(error.to_string().contains("'max_abs_error' is stated twice"), "{error}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use knarr_array::error::{Error, ErrorKind, Result};
 
 use super::compress::{CompressRule, Output, When};
+use super::restart::NamePattern;
 use super::route::Route;
 use super::rule::FileRule;
 use super::transfer::InFlight;
@@ -57,6 +58,12 @@ fn transfer(rule: &FileRule) -> Result<()> {
     others(rule)?;
     if rule.compresses_writes() || rule.compress.when.is_some() || rule.compress.wait.is_some() {
         return Err(refuse("'when' and 'wait' say nothing of transfers").hint("remove them"));
+    }
+    let leaves_none =
+        |name: &NamePattern| matches!(name.as_str(), "*" | "**") || name.as_str() == rule.pattern.as_str();
+    if let Some(name) = rule.transfer.exclude.iter().flatten().find(|name| leaves_none(name)) {
+        return Err(refuse(&format!("exclude = [\"{}\"] leaves no file to this rule", name.as_str()))
+            .hint("exclude some of the names that 'pattern' matches, or remove the rule"));
     }
     let may_be_kept = rule.transfer.may_make_files();
     if rule.transfer.in_flight() == InFlight::Bound {

@@ -195,6 +195,12 @@ impl TransferRule {
                 "name each component once in 'from' and 'to'",
             );
         }
+        if self.timeout().is_zero() {
+            return refuse(
+                "with timeout = \"0s\" every session is given up before its reader can take it",
+                "write how long one side waits for the other, such as \"3min\", or remove 'timeout'",
+            );
+        }
         Ok(())
     }
 }

@@ -379,17 +379,35 @@ impl Answers for Crowded {
     }
 }
 
+/// False in the process of all tests, which runs this one in another process: the limit is that of a process.
+fn has_few_files(test: &str, files: u32) -> bool {
+    const CHILD: &str = "KNARR_TEST_FEW_FILES";
+    if std::env::var_os(CHILD).is_some() {
+        return true;
+    }
+    let (own, limited) = (std::env::current_exe().unwrap(), format!("ulimit -n {files}; exec \"$@\""));
+    let mut run = Command::new("sh");
+    run.args(["-c", &limited, "sh"]).arg(own).args(["--exact", &format!("links::{test}"), "--nocapture"]);
+    let ran = run.env(CHILD, "1").output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    false
+}
+
+#[test]
+fn who_asks_many_keeps_few_connections() {
+    if !has_few_files("who_asks_many_keeps_few_connections", 100) {
+        return;
+    }
+    let server = narrow(Arc::new(Same), Limits::default());
+    let links: Vec<TcpLink> = (0..80).map(|_| TcpLink::new(near(&server))).collect();
+    for _ in 0..3 {
+        assert!(links.iter().all(|link| link.ask(b"hello").unwrap() == b"hello"));
+    }
+}
+
 #[test]
 fn too_many_open_files_are_told_once_and_end_no_answers() {
-    const CHILD: &str = "KNARR_TEST_FEW_FILES";
-    if std::env::var_os(CHILD).is_none() {
-        // The limit is that of a process: other tests have another one.
-        let own = std::env::current_exe().unwrap();
-        let name = "links::too_many_open_files_are_told_once_and_end_no_answers";
-        let mut run = Command::new("sh");
-        run.args(["-c", "ulimit -n 40; exec \"$@\"", "sh"]).arg(own).args(["--exact", name, "--nocapture"]);
-        let ran = run.env(CHILD, "1").output().unwrap();
-        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    if !has_few_files("too_many_open_files_are_told_once_and_end_no_answers", 40) {
         return;
     }
     let crowded = Arc::new(Crowded::default());

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, ToSocketAddrs};
+use std::time::{Duration, Instant};
 
 use knarr_array::error::Result;
 use knarr_capture::meeting::{Address, Component};
@@ -44,6 +45,9 @@ fn addresses(text: &str) -> Vec<IpAddr> {
     parts.filter_map(address).collect()
 }
 
+/// Before what has failed is tried again.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// Lets launchers of other nodes reach this one as soon as there are any that read.
 #[derive(Default)]
 pub(super) struct Listening {
@@ -51,6 +55,8 @@ pub(super) struct Listening {
     /// Those that were seen, by the tokens of their spools.
     known: BTreeSet<String>,
     changes: u64,
+    /// When it failed last, if it did.
+    failed: Option<Instant>,
 }
 
 impl Listening {
@@ -60,6 +66,8 @@ impl Listening {
 
     /// Looks whether there are new ones. They find in the directory in which components meet how this one is reached.
     ///
+    /// If that fails, it is tried again every second, and only the first error is returned.
+    ///
     /// # Errors
     /// As for [`Nodes::answer_to`]; `Write`.
     pub(super) fn look(
@@ -68,7 +76,22 @@ impl Listening {
         components: &[Component],
         own: Option<&SpoolPlace>,
     ) -> Result<()> {
-        let (Some(own), true) = (own, partners.has_changed(&mut self.changes)) else { return Ok(()) };
+        // Those that could not be told do not change by themselves.
+        let is_due = self.failed.is_some_and(|last| last.elapsed() >= AGAIN);
+        let (Some(own), true) = (own, partners.has_changed(&mut self.changes) || is_due) else { return Ok(()) };
+        let said = self.say((partners, nodes), components, own);
+        let has_told = self.failed.is_some();
+        self.failed = said.is_err().then(Instant::now);
+        if has_told { Ok(()) } else { said }
+    }
+
+    /// Says how this node is reached to those that have not been told.
+    fn say(
+        &mut self,
+        (partners, nodes): (&Partners, &Nodes),
+        components: &[Component],
+        own: &SpoolPlace,
+    ) -> Result<()> {
         let all: Vec<Other> = self.readers.iter().flat_map(|key| partners.of(key).others.into_values()).collect();
         let far: Vec<Other> = all
             .into_iter()
