@@ -170,6 +170,17 @@ def test_a_job_script_that_goes_on_when_the_program_has_ended(run, knarr, progra
     both(run, knarr, tmp_path, ["bash", script])
 
 
+def test_files_that_are_renamed_are_all_told(run, programs):
+    """Each under the name that it has in the end, with its plan beside it."""
+    script = 'for i in 1 2 3; do "$@" && mv hist.nc old_$i.nc || exit 1; done'
+    ran = run("sh", "-c", script, "sh", *pending(programs["pnetcdf"], count=100_000))
+    names = ["old_1.nc", "old_2.nc", "old_3.nc"]
+    assert [Path(file["output"]).name for file in ran.result["files"]] == names, ran.result
+    sizes = [(run.folder / name).stat().st_size for name in names]
+    assert ran.result["totals"]["files"] == 3 and ran.result["totals"]["output_bytes"] == sum(sizes)
+    assert all((run.folder / f"{name}.knarr.json").exists() for name in names)
+
+
 @pytest.mark.parametrize("source", ["fortified.c", "child.c", "handler.c", "sandbox.c", "fortran.f90"])
 def test_programs_of_other_kinds(run, knarr, programs, tmp_path, source):
     """With fortified calls; that open files in children, in signal handlers, where no sockets may be; Fortran's."""

@@ -352,6 +352,9 @@ def test_a_directory_of_that_name_is_the_library_s_error(run, blocks):
 
 def test_nothing_to_recover_is_said(knarr, tmp_path):
     assert "nothing in it was handed over" in knarr.fails(2, "run", "--recover", tmp_path)
+    # A job script may begin with it.
+    ran = knarr("run", "--recover")
+    assert "nothing in /dev/shm was handed over and not delivered" in ran.stderr, ran.stderr
 
 
 def test_a_small_file_does_not_grow(run, knarr, blocks, tmp_path):

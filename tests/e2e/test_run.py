@@ -36,6 +36,14 @@ def test_h5py_writes_a_file_that_becomes_smaller(run):
     assert sorted(path.name for path in run.folder.iterdir()) == ["a.h5", "a.h5.knarr.json", "field.npy"]
 
 
+def test_what_readers_need_is_said_if_hdf5_is_not_enough(run):
+    text = H5PY.replace("a.h5", "a.nc") + H5PY.replace("a.h5", "b.nc")
+    assert "a reader of" not in run(*script(text)).err
+    ran = run(*script(text), config=ALL + 'portable = "standard"\nvariables.T.chain = "zstd:9"\n')
+    (said,) = [line for line in ran.err.splitlines() if "a reader of" in line]
+    assert "a.nc and of another file needs: " in said and "for zstd (32015)" in said, said
+
+
 def test_names_that_are_not_utf8(run):
     """Old archives have names in Latin-1: to Knarr they are bytes like others."""
     name = os.fsdecode(b"m\xfcller.h5")

@@ -316,12 +316,29 @@ def test_a_file_is_kept(components, coupled, keep):
             assert file["series"].shape == (STEPS, ROWS, COLUMNS)
 
 
+@pytest.mark.parametrize("keep", ["", "keep = true\n"])
+def test_a_session_does_not_come_again_as_a_file(components, coupled, keep):
+    """A program that reads until nothing comes ends, and none takes old values for new ones."""
+    components.config = RULE + keep
+    read = (
+        "import netCDF4\n"
+        "for _ in range(3):\n"
+        "    try:\n        netCDF4.Dataset('a.nc').close()\n        print('opened')\n"
+        "    except FileNotFoundError:\n        print('none')\n"
+    )
+    _, analysis = both(components, command(coupled, "write", "a.nc", "2x1"), [sys.executable, "-c", read])
+    assert analysis.out.split() == ["opened", "none", "none"], analysis.err
+    assert (components.folder / "a.nc").exists() == bool(keep)
+
+
 def test_a_reader_that_does_not_come_finds_a_file(components, coupled):
     components.config = RULE.replace("60s", "1s")
     model = components.finish(components.start("model", *command(coupled, "write", "a.nc", "2x1")))
     assert model.file("a.nc")["outcome"] == "packed"
     assert "component 'analysis' did not come for it within 1 s; a file is made of it" in model.err
-    components.finish(components.start("analysis", *command(coupled, "read", "a.nc", "1x2")))
+    analysis = components.finish(components.start("analysis", *command(coupled, "read", "a.nc", "1x2")))
+    said = "component 'model' was not started within 1 s (timeout); the file on the disk is read"
+    assert said in analysis.err, analysis.err
 
 
 def test_without_a_reader_values_are_discarded_if_the_rule_says_so(components, coupled):

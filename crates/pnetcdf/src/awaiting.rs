@@ -63,6 +63,12 @@ fn has_closed(target: &Path, token: &str, session: u64) -> bool {
     closed.get(&(target.to_owned(), token.to_owned())).is_some_and(|last| session <= *last)
 }
 
+/// True if this process has closed a session of a file.
+fn has_closed_any(target: &Path) -> bool {
+    let closed = CLOSED.lock().unwrap_or_else(PoisonError::into_inner);
+    closed.keys().any(|(file, _)| file == target)
+}
+
 /// Where the component of this process notes what it has taken of a file: in the spool, or where all its nodes see it if it is
 /// `is_spread` over several.
 fn taken_by(wanted: &Wanted, reader: &str, is_spread: bool) -> Taken {
@@ -95,11 +101,18 @@ pub(crate) fn await_next(wanted: &Wanted, reader: &str, is_spread: bool) -> Resu
         if met.is_over(rule.timeout()) {
             // A file that is there before the writer has come may be of an earlier run. One that is there behind the end of its
             // launcher may be half written: the program goes on.
-            return if rule.may_make_files() && wanted.is_there() && !met.was_killed {
-                Ok(Next::File(None))
-            } else {
-                Err(reader.missed(&met))
-            };
+            // This process has had what was made of sessions that it has closed.
+            let is_new = !has_closed_any(&wanted.target);
+            if !is_new || !rule.may_make_files() || !wanted.is_there() || met.was_killed {
+                return Err(reader.missed(&met));
+            }
+            if !met.was_seen {
+                let what =
+                    format!("{}; the file on the disk is read, which may be of an earlier run", over(&met, rule));
+                let seconds = begin.elapsed().as_secs();
+                wanted.run.tell(Event::Awaits { path: wanted.target.clone(), what, seconds });
+            }
+            return Ok(Next::File(None));
         }
         if !wanted.run.is_alive() {
             let what = format!(

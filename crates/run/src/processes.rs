@@ -158,6 +158,20 @@ pub(crate) fn renamed(path: &Path, (device, inode): (u64, u64)) -> Option<PathBu
         .find(|path| !path.file_name().is_some_and(is_temporary_name))
 }
 
+/// The name beside `path` that a file has which had this one, and of which `known` is known, if it was renamed. Another one may
+/// have got its inode since: that was written at another time.
+pub(crate) fn named_beside(path: &Path, known: &Metadata) -> Option<PathBuf> {
+    use std::os::unix::fs::DirEntryExt;
+    let what = |found: &Metadata| (Identity::of(found), found.len(), found.mtime(), found.mtime_nsec());
+    let is_it = |path: &Path| std::fs::symlink_metadata(path).is_ok_and(|found| what(&found) == what(known));
+    if is_it(path) {
+        return None;
+    }
+    let entries = std::fs::read_dir(path.parent()?).ok()?.flatten();
+    let mut names = entries.filter(|entry| entry.ino() == known.ino()).map(|entry| entry.path());
+    names.find(|name| is_it(name) && !name.file_name().is_some_and(is_temporary_name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,6 +197,12 @@ mod tests {
         assert_eq!(super::renamed(&path, (metadata.dev(), metadata.ino())), Some(renamed.clone()));
         assert_eq!(super::renamed(&renamed, (metadata.dev(), metadata.ino())), None);
         let hidden = path.with_file_name(exchange_name("a.h5".as_ref(), &metadata));
+        assert_eq!(super::named_beside(&path, &metadata), Some(renamed.clone()));
+        assert_eq!(super::named_beside(&renamed, &metadata), None, "it has that name");
+        // The next file that the system gives this inode is another one.
+        let later = metadata.modified().unwrap() + std::time::Duration::from_secs(1);
+        File::options().write(true).open(&renamed).unwrap().set_modified(later).unwrap();
+        assert_eq!(super::named_beside(&path, &metadata), None);
         std::fs::rename(&renamed, &hidden).unwrap();
         assert_eq!(super::renamed(&path, (metadata.dev(), metadata.ino())), None, "another launcher's");
         std::fs::remove_file(&hidden).unwrap();

@@ -140,6 +140,7 @@ static void read_session(const char *name, int session) {
     }
     OK(opened);
     OK(ncmpi_get_att_int(id, NC_GLOBAL, "session", &seen));
+    if (seen != session) fprintf(stderr, "rank %d: session %d in place of %d\n", rank, seen, session);
     check(seen == session, "this is another session");
     if (is("die")) {
         MPI_Barrier(all);

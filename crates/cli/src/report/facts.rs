@@ -205,6 +205,11 @@ pub(crate) fn reader_needed(done: &Repacked, codecs: &CodecList) -> String {
         let found = stored(&done.output, codecs);
         return zarr_reader("Zarr v3", found.values().map(|variable| variable.chain.as_str()));
     }
+    packages_needed(done).unwrap_or_else(|| done.reader.in_words().to_owned())
+}
+
+/// The packages that a reader of a netCDF or HDF5 file needs beside HDF5, in words; `None` if that is enough.
+pub(crate) fn packages_needed(done: &Repacked) -> Option<String> {
     let mut packages: BTreeMap<&str, BTreeMap<u32, String>> = BTreeMap::new();
     for &id in done.filters.iter().filter(|id| !matches!(id, 1..=6)) {
         let package = match ReaderLevel::of_filters([id].into_iter()) {
@@ -213,9 +218,6 @@ pub(crate) fn reader_needed(done: &Repacked, codecs: &CodecList) -> String {
         };
         packages.entry(package).or_default().insert(id, filter_name(id));
     }
-    if packages.is_empty() {
-        return done.reader.in_words().to_owned();
-    }
     let clauses: Vec<String> = packages
         .iter()
         .map(|(package, filters)| {
@@ -223,7 +225,7 @@ pub(crate) fn reader_needed(done: &Repacked, codecs: &CodecList) -> String {
             format!("{package}, for {}", names.join(", "))
         })
         .collect();
-    clauses.join("; ")
+    (!clauses.is_empty()).then(|| clauses.join("; "))
 }
 
 /// What a reader of variables with these chains in a Zarr store needs, in words. `format` is that of the store: `Zarr v3`.

@@ -9,7 +9,7 @@ mod phases;
 mod scatter;
 mod variables;
 
-pub(crate) use facts::{LookInto, reader_needed, zarr_reader};
+pub(crate) use facts::{LookInto, packages_needed, reader_needed, zarr_reader};
 
 use knarr_array::error::Result;
 use knarr_choose::plan::Action;

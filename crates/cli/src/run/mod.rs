@@ -13,7 +13,7 @@ use knarr_array::error::Result;
 use knarr_capture::config::Machine;
 use knarr_choose::plan::Plan;
 use knarr_routes::compress::notes;
-use knarr_run::launch::{CANNOT_BEGIN, Ended, Launch, NameWaits, Options, Ran, Taken, packed, undelivered};
+use knarr_run::launch::{CANNOT_BEGIN, Done, Ended, Launch, NameWaits, Options, Ran, Taken, packed, undelivered};
 use knarr_run::means::Means;
 use knarr_run::worker::Worker;
 
@@ -22,6 +22,7 @@ use crate::place::{self, Own};
 use crate::stderr::Lines;
 use crate::terminal::tell;
 use summary::Summary;
+use words::shown;
 
 pub(crate) fn run(arguments: &Run) -> Result<u8> {
     if let Some(directory) = &arguments.recover {
@@ -108,6 +109,7 @@ fn say(arguments: &Run, ran: &Ran) -> Result<()> {
         tell(notes::settings_unmet(packed(&ran.files).map(|done| (done.output.as_path(), &done.plan))));
         tell(notes::names_lacking(plans));
         tell(packed(&ran.files).filter_map(notes::references_lost));
+        tell(more_than_hdf5(&ran.files));
         if !summary.is_empty() {
             errln!("{}", summary.table().trim_end());
             let in_flight = summary.in_flight();
@@ -125,6 +127,18 @@ fn say(arguments: &Run, ran: &Ran) -> Result<()> {
             if let Some(page) = estimates::page(&ran.files) {
                 errln!("\n{}", page.trim_end());
             }
+        } else if let Some(directory) = &arguments.recover {
+            errln!(
+                "knarr: nothing in {} was handed over and not delivered; what was moved to a disk lies in the .knarr \
+                 beside knarr.toml",
+                directory.display()
+            );
+        } else if let Some(component) = arguments.component.as_ref().filter(|_| ran.calls_seen) {
+            errln!(
+                "knarr: component '{component}' has read no session to its end, and has written no file that a pattern \
+                 of {} matches",
+                arguments.config().display()
+            );
         } else if ran.calls_seen {
             errln!("knarr: no file that the program wrote matches a pattern of {}", arguments.config().display());
         } else {
@@ -149,6 +163,25 @@ fn say(arguments: &Run, ran: &Ran) -> Result<()> {
         )?;
     }
     Ok(())
+}
+
+/// What readers of netCDF and HDF5 files need that have other filters than those of HDF5 itself, and which files these are.
+fn more_than_hdf5(files: &[Done]) -> Vec<String> {
+    let mut needs: BTreeMap<String, Vec<&Path>> = BTreeMap::new();
+    for done in packed(files) {
+        if let Some(packages) = crate::report::packages_needed(done) {
+            needs.entry(packages).or_default().push(&done.output);
+        }
+    }
+    let line = |(packages, outputs): (String, Vec<&Path>)| {
+        let others = match outputs.len() - 1 {
+            0 => String::new(),
+            1 => " and of another file".to_owned(),
+            others => format!(" and of {others} others"),
+        };
+        format!("a reader of {}{others} needs: {packages}", shown(outputs[0]))
+    };
+    needs.into_iter().map(line).collect()
 }
 
 /// The name of a page of which each node has its own: `result.json` is `result.n2.json` on node `n2`.

@@ -1,5 +1,6 @@
 //! What a run did, for people and for programs.
 
+use knarr_array::error::ErrorKind;
 use knarr_run::launch::{Became, Crossed, Done, Flown, NameWaits, Ran, Row, Taken, packed};
 
 use super::estimates;
@@ -113,7 +114,7 @@ impl Summary<'_> {
 
     /// The machine-readable result: what `knarr repack` gives, and what only a run has.
     pub(super) fn json(&self, ran: &Ran) -> serde_json::Value {
-        let failed: Vec<Failed> = self.files.iter().filter_map(failed).collect();
+        let failed: Vec<Failed> = self.files.iter().filter_map(|file| failed(file, ran.code)).collect();
         let Totals { before, after, seconds } = self.totals();
         let totals = crate::totals::Totals {
             files: self.files.len() - failed.len(),
@@ -151,14 +152,15 @@ impl Summary<'_> {
     }
 }
 
-/// What there is to say of a file that could not be packed, or not be looked at.
-fn failed(file: &Done) -> Option<Failed> {
+/// What there is to say of a file that could not be packed, or not be looked at, in a run that ended with this code.
+fn failed(file: &Done, code: u8) -> Option<Failed> {
     let error = told(file).error?;
     Some(Failed {
         input: file.path.clone(),
         output: file.path.clone(),
         error: error.to_string(),
-        exit_code: error.kind().exit_code(),
+        // Which signal it was only the run knows.
+        exit_code: if error.kind() == ErrorKind::Interrupted && code != 0 { code } else { error.kind().exit_code() },
     })
 }
 

@@ -20,15 +20,14 @@ struct Entry {
     state: State,
     /// It was opened again after it had been closed.
     reopened: bool,
-    /// Where datasets are compressed as they are written, those that got filters, and of these those with Knarr's own.
-    filtered: u64,
-    own: u64,
-    /// Their names in the file.
+    /// Where datasets are compressed as they are written, the names in the file of those that got filters, and of these those
+    /// with Knarr's own. Ranks each tell of the same ones.
     compressed: BTreeSet<String>,
+    own: BTreeSet<String>,
     /// Of these, too, those with other filters than the rule wants, by the reason.
-    usual: BTreeMap<String, u64>,
+    usual: BTreeMap<String, BTreeSet<String>>,
     /// Datasets left as the program wanted them, by the reason.
-    left: BTreeMap<String, u64>,
+    left: BTreeMap<String, BTreeSet<String>>,
     /// Datasets that are written in thin slices across their chunks, with chunks that would suit.
     across: BTreeMap<String, Vec<u64>>,
 }
@@ -153,15 +152,14 @@ impl Ledger {
             Event::Created { path, variable, given } => {
                 let entry = self.files.get_mut(&path)?;
                 if !matches!(given, Given::Nothing(_)) {
-                    entry.filtered += 1;
-                    entry.compressed.insert(variable);
+                    entry.compressed.insert(variable.clone());
                 }
-                match given {
-                    Given::Standard => {}
-                    Given::Own => entry.own += 1,
-                    Given::Usual(why) => *entry.usual.entry(why).or_default() += 1,
-                    Given::Nothing(why) => *entry.left.entry(why).or_default() += 1,
-                }
+                let _ = match given {
+                    Given::Standard => false,
+                    Given::Own => entry.own.insert(variable),
+                    Given::Usual(why) => entry.usual.entry(why).or_default().insert(variable),
+                    Given::Nothing(why) => entry.left.entry(why).or_default().insert(variable),
+                };
             }
             Event::InParts { path } => self.files.entry(path).or_default().state = State::InParts,
             Event::Across { path, variable, chunk } => {
@@ -222,22 +220,22 @@ impl Ledger {
     /// In words, what became of the datasets of a file that is compressed as it is written.
     pub(super) fn datasets(&self, path: &Path) -> String {
         let Some(entry) = self.files.get(path) else { return String::new() };
-        let mut text = format!("{} compressed as written", counted(entry.filtered));
-        if entry.own > 0 {
-            text.push_str(&format!(", {} with Knarr's filter, whose plugin readers need", entry.own));
+        let mut text = format!("{} compressed as written", counted(entry.compressed.len()));
+        if !entry.own.is_empty() {
+            text.push_str(&format!(", {} with Knarr's filter, whose plugin readers need", entry.own.len()));
         }
-        for (why, count) in &entry.usual {
-            text.push_str(&format!("; {} with the usual chain instead: {why}", counted(*count)));
+        for (why, names) in &entry.usual {
+            text.push_str(&format!("; {} with the usual chain instead: {why}", counted(names.len())));
         }
-        for (why, count) in &entry.left {
-            text.push_str(&format!("; {} not: {why}", counted(*count)));
+        for (why, names) in &entry.left {
+            text.push_str(&format!("; {} not: {why}", counted(names.len())));
         }
         if let Some((name, chunk)) = entry.across.first_key_value() {
             let (name, chunk) = (name.trim_start_matches('/'), chunk.iter().map(u64::to_string).collect::<Vec<_>>());
             text.push_str(&format!(
                 "; {} slowly, in thin slices across the chunks: set variables.\"{name}\".chunks = \"{}\", or when = \
                  \"close\"",
-                counted(entry.across.len() as u64),
+                counted(entry.across.len()),
                 chunk.join("x")
             ));
         }
@@ -297,7 +295,7 @@ impl Ledger {
     }
 }
 
-fn counted(datasets: u64) -> String {
+fn counted(datasets: usize) -> String {
     if datasets == 1 { "1 dataset".to_owned() } else { format!("{datasets} datasets") }
 }
 
@@ -460,16 +458,25 @@ mod tests {
 
     #[test]
     fn what_datasets_got_is_told_in_words() {
-        let created = |given| Message {
+        let created = |(variable, given): (&str, Given)| Message {
             process: 1,
-            event: Event::Created { path: "/a.nc".into(), variable: "/T".to_owned(), given },
+            event: Event::Created { path: "/a.nc".into(), variable: variable.to_owned(), given },
         };
         let path = Path::new("/a.nc");
         assert_eq!(
-            ledger([opened(1, true), created(Given::Standard)]).datasets(path),
+            ledger([opened(1, true), created(("/T", Given::Standard))]).datasets(path),
             "1 dataset compressed as written"
         );
-        let all = [Given::Own, Given::Own, Given::Usual("x".to_owned()), Given::Nothing("y".to_owned())];
+        let (usual, nothing) = (Given::Usual("x".to_owned()), Given::Nothing("y".to_owned()));
+        // Each rank tells of what all of them create.
+        let all = [
+            ("/T", Given::Own),
+            ("/U", Given::Own),
+            ("/U", Given::Own),
+            ("/V", usual),
+            ("/W", nothing.clone()),
+            ("/W", nothing),
+        ];
         assert_eq!(
             ledger([opened(1, true)].into_iter().chain(all.map(created))).datasets(path),
             "3 datasets compressed as written, 2 with Knarr's filter, whose plugin readers need; 1 dataset with the \

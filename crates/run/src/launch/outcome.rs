@@ -1,6 +1,7 @@
 //! What became of files and time steps.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, Result};
@@ -8,6 +9,7 @@ use knarr_routes::compress::{Forecast, Repacked};
 
 use super::flight::{Flights, Flown};
 use super::tasks::Found;
+use crate::processes::named_beside;
 
 /// What became of a file.
 pub enum Outcome {
@@ -68,36 +70,60 @@ pub struct Done {
 
 /// Files in the order in which they were done.
 #[derive(Default)]
-pub(super) struct Files(Vec<Done>);
+pub(super) struct Files {
+    done: Vec<Done>,
+    /// Which files were made under these names: the program may give them others.
+    made: BTreeMap<PathBuf, Metadata>,
+}
 
 impl Files {
     /// Notes an outcome, in place of an earlier one of the same file. What was not delivered is told in any case: it lies in the spool.
     pub(super) fn add(&mut self, path: PathBuf, outcome: Outcome, note: String) {
         let is_kept = |other: &Done| matches!(other.outcome, Outcome::Undelivered(..) | Outcome::Discarded(_));
-        self.0.retain(|other| other.path != path || is_kept(other));
-        if matches!(outcome, Outcome::Left(_)) && self.0.iter().any(|other| other.path == path) {
+        self.follow(&path);
+        if let Outcome::Packed(made) = &outcome
+            && made.output == path
+            && let Ok(found) = std::fs::symlink_metadata(&path)
+        {
+            self.made.insert(path.clone(), found);
+        }
+        self.done.retain(|other| other.path != path || is_kept(other));
+        if matches!(outcome, Outcome::Left(_)) && self.done.iter().any(|other| other.path == path) {
             return;
         }
-        self.0.push(Done { path, outcome, note, flown: Vec::new() });
+        self.done.push(Done { path, outcome, note, flown: Vec::new() });
+    }
+
+    /// What was made under this name has another name beside it now, if the program has renamed it.
+    fn follow(&mut self, path: &Path) {
+        let Some(name) = self.made.get(path).and_then(|known| named_beside(path, known)) else { return };
+        self.made.remove(path);
+        self.done.retain(|done| done.path != name);
+        for done in self.done.iter_mut().filter(|done| done.path == path) {
+            if let Outcome::Packed(made) = &mut done.outcome {
+                made.output.clone_from(&name);
+                done.path.clone_from(&name);
+            }
+        }
     }
 
     /// How many could not be delivered.
     pub(super) fn undelivered(&self) -> usize {
-        self.0.iter().filter(|done| matches!(done.outcome, Outcome::Undelivered(..))).count()
+        self.done.iter().filter(|done| matches!(done.outcome, Outcome::Undelivered(..))).count()
     }
 
     /// True if something that could not be delivered lies in this directory.
     pub(super) fn are_left_in(&self, directory: &Path) -> bool {
         let is_there =
             |done: &Done| matches!(&done.outcome, Outcome::Undelivered(_, left) if left.starts_with(directory));
-        self.0.iter().any(is_there)
+        self.done.iter().any(is_there)
     }
 
     /// Takes out what could not be delivered, where `which` says so of the reason and the directory. Returns the directories. Older
     /// values of a file that has been delivered since are left where they are.
     pub(super) fn take_undelivered(&mut self, which: impl Fn(&Error, &Path) -> bool) -> Vec<PathBuf> {
         let (mut taken, mut newer) = (Vec::new(), BTreeSet::new());
-        for done in std::mem::take(&mut self.0).into_iter().rev() {
+        for done in std::mem::take(&mut self.done).into_iter().rev() {
             match &done.outcome {
                 Outcome::Packed(made) => drop(newer.insert(made.input.clone())),
                 Outcome::Undelivered(error, directory) if !newer.contains(&done.path) && which(error, directory) => {
@@ -106,20 +132,20 @@ impl Files {
                 }
                 _ => {}
             }
-            self.0.push(done);
+            self.done.push(done);
         }
-        self.0.reverse();
+        self.done.reverse();
         taken
     }
 
     /// What could not be delivered, and lies in this directory, is of no use any more: a newer version is there.
     pub(super) fn superseded(&mut self, of: &Path) {
-        self.0.retain(|done| !matches!(&done.outcome, Outcome::Undelivered(_, directory) if directory == of));
+        self.done.retain(|done| !matches!(&done.outcome, Outcome::Undelivered(_, directory) if directory == of));
     }
 
     /// What could not be delivered lies elsewhere now.
     pub(super) fn moved(&mut self, from: &Path, to: &Path) {
-        for done in &mut self.0 {
+        for done in &mut self.done {
             if let Outcome::Undelivered(_, directory) = &mut done.outcome
                 && directory == from
             {
@@ -131,21 +157,21 @@ impl Files {
     /// Notes an outcome, unless more is known of the file: then that gets the note.
     pub(super) fn add_beside(&mut self, path: PathBuf, outcome: Outcome, note: &str) {
         let is_it = |other: &&mut Done| other.path == path && !matches!(other.outcome, Outcome::Discarded(_));
-        match self.0.iter_mut().rev().find(is_it) {
+        match self.done.iter_mut().rev().find(is_it) {
             Some(other) => add_words(&mut other.note, note),
-            None => self.0.push(Done { path, outcome, note: note.to_owned(), flown: Vec::new() }),
+            None => self.done.push(Done { path, outcome, note: note.to_owned(), flown: Vec::new() }),
         }
     }
 
     /// Notes that values of a file are lost, whatever else became of it.
     pub(super) fn add_loss(&mut self, path: PathBuf, outcome: Outcome) {
-        self.0.push(Done { path, outcome, note: String::new(), flown: Vec::new() });
+        self.done.push(Done { path, outcome, note: String::new(), flown: Vec::new() });
     }
 
     /// Notes what crossed the network of files, and which bounds could not be served.
     pub(super) fn fly(&mut self, flights: Flights, unserved: &BTreeMap<PathBuf, Vec<String>>) {
         let mut flights: BTreeMap<PathBuf, Vec<Flown>> = flights.into_files().collect();
-        for done in &mut self.0 {
+        for done in &mut self.done {
             done.flown.append(&mut flights.remove(&done.path).unwrap_or_default());
             for why in unserved.get(&done.path).into_iter().flatten() {
                 add_words(&mut done.note, &format!("a bound has no effect in flight: {why}"));
@@ -153,8 +179,11 @@ impl Files {
         }
     }
 
-    pub(super) fn into_list(self) -> Vec<Done> {
-        self.0
+    /// All of them, under the names that they have now.
+    pub(super) fn into_list(mut self) -> Vec<Done> {
+        let names: Vec<PathBuf> = self.made.keys().cloned().collect();
+        names.iter().for_each(|name| self.follow(name));
+        self.done
     }
 }
 

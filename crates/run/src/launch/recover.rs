@@ -136,7 +136,8 @@ pub fn recover(
         spool::remove(spool);
     }
     // A launcher that was killed has left its marks there, and where it was reached.
-    Scratch::tidy(directory);
+    let places: BTreeSet<&Path> = spools.iter().filter_map(|spool| spool.parent()).chain([directory]).collect();
+    places.into_iter().for_each(Scratch::tidy);
     stage::sweep();
     first::sweep();
     Ok(files.into_list())

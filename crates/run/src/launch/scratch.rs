@@ -13,6 +13,8 @@ use knarr_flow::output::remove_abandoned;
 
 use super::noting;
 
+/// The name of such a directory.
+pub(super) const NAME: &str = ".knarr";
 /// Locked by all that use the directory.
 const USED: &str = "in-use";
 /// How often others may remove it while this one makes it: who comes and goes so often is no launcher.
@@ -36,7 +38,8 @@ impl Scratch {
     /// Removes what a launcher that was killed has left of the directory, if `path` is one, and the directory if nothing else is
     /// in it.
     pub(super) fn tidy(path: &Path) {
-        if path.join(USED).exists() {
+        let is_one = path.file_name().is_some_and(|name| name == NAME) && path.is_dir();
+        if is_one || path.join(USED).exists() {
             drop(Self::enter(path.to_owned()));
         }
     }

@@ -236,7 +236,7 @@ fn lives(spool: &Path) -> Option<bool> {
 /// The spools that `--recover DIRECTORY` means: the directory itself, or those in it.
 ///
 /// # Errors
-/// `Usage` if there are none, or one is in use.
+/// `Usage` if one is in use, or there are none and `directory` is not the one in which all lie.
 pub(super) fn recoverable(directory: &Path) -> Result<Vec<PathBuf>> {
     let place = |error: Error| error.at(directory.display().to_string());
     let is_spool = directory.join(ALIVE).exists() || directory.join(MAKER).exists();
@@ -254,7 +254,14 @@ pub(super) fn recoverable(directory: &Path) -> Result<Vec<PathBuf>> {
         if let Some(error) = spools(directory).into_iter().filter(holds_some).find_map(|spool| in_use(&spool)) {
             return Err(error);
         }
-        let hint = format!("name the directory that 'knarr run' has told of, or {SHARED_MEMORY} for all of them");
+        // Whoever asks for all there is, before each job, may find nothing.
+        if directory == Path::new(SHARED_MEMORY) {
+            return Ok(Vec::new());
+        }
+        let hint = format!(
+            "name the directory that 'knarr run' has told of, {SHARED_MEMORY} for all that lie there, or the .knarr beside \
+             knarr.toml"
+        );
         return Err(place(Error::usage("nothing in it was handed over and not delivered").hint(hint)));
     }
     Ok(found)

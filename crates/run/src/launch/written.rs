@@ -129,7 +129,7 @@ impl Known {
 /// Where Knarr keeps what it needs between runs and while it packs: beside the configuration.
 pub(super) fn directory(config: &Path) -> PathBuf {
     let config = std::path::absolute(config).unwrap_or_else(|_| config.to_owned());
-    config.parent().unwrap_or(Path::new("/")).join(".knarr")
+    config.parent().unwrap_or(Path::new("/")).join(super::scratch::NAME)
 }
 
 /// Where what was learnt lies.
