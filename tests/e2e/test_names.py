@@ -181,6 +181,17 @@ def test_files_that_are_renamed_are_all_told(run, programs):
     assert all((run.folder / f"{name}.knarr.json").exists() for name in names)
 
 
+def test_names_that_files_take_in_turn_are_told(run, programs):
+    """The newest has the first name, older ones move on, and the oldest one goes."""
+    script = (
+        'for i in 1 2 3 4; do mv -f b.nc c.nc; mv -f a.nc b.nc; "$@" && mv hist.nc a.nc || exit 1; done 2>/dev/null\n'
+        "mv a.nc d.nc; mv b.nc a.nc; mv d.nc b.nc"
+    )
+    ran = run("sh", "-c", script, "sh", *pending(programs["pnetcdf"], count=100_000))
+    told = {Path(file["output"]).name: file["output_bytes"] for file in ran.result["files"]}
+    assert told == {name: (run.folder / name).stat().st_size for name in ("a.nc", "b.nc", "c.nc")}
+
+
 @pytest.mark.parametrize("source", ["fortified.c", "child.c", "handler.c", "sandbox.c", "fortran.f90"])
 def test_programs_of_other_kinds(run, knarr, programs, tmp_path, source):
     """With fortified calls; that open files in children, in signal handlers, where no sockets may be; Fortran's."""

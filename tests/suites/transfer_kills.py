@@ -107,7 +107,7 @@ def once(folder: Path, program: Path, kind: str, longest: float) -> str:
     took = time.monotonic() - begin
     texts = {name: side.output.read_text() for name, side in started.items()}
     whole = "\n".join(texts.values())
-    # Nobody saw the writer's launcher before it was killed: its program has made files without it, and the reader is told.
+    # Nobody saw the writer's launcher before it was killed: its program has made files by itself.
     is_told = "was not started within" in texts["reader"] and "the file on the disk is read" in texts["reader"]
     if "is wrong" in whole or ("another session" in whole and not is_told) or "panicked" in whole:
         raise WrongError(whole)

@@ -1,9 +1,9 @@
 //! Which processes have a file open for writing, from `/proc`.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, Metadata};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use knarr_flow::output::is_temporary_name;
@@ -158,18 +158,32 @@ pub(crate) fn renamed(path: &Path, (device, inode): (u64, u64)) -> Option<PathBu
         .find(|path| !path.file_name().is_some_and(is_temporary_name))
 }
 
-/// The name beside `path` that a file has which had this one, and of which `known` is known, if it was renamed. Another one may
-/// have got its inode since: that was written at another time.
-pub(crate) fn named_beside(path: &Path, known: &Metadata) -> Option<PathBuf> {
-    use std::os::unix::fs::DirEntryExt;
-    let what = |found: &Metadata| (Identity::of(found), found.len(), found.mtime(), found.mtime_nsec());
-    let is_it = |path: &Path| std::fs::symlink_metadata(path).is_ok_and(|found| what(&found) == what(known));
-    if is_it(path) {
-        return None;
+/// Names in directories, by the inodes of their files; each directory is read once.
+#[derive(Default)]
+pub(crate) struct Listings(HashMap<PathBuf, HashMap<u64, Vec<PathBuf>>>);
+
+impl Listings {
+    /// The name beside `path` that a file has which had this one, and of which `known` is known, if it was renamed. Another one may
+    /// have got its inode since: that was written at another time.
+    pub(crate) fn named_beside(&mut self, path: &Path, known: &Metadata) -> Option<PathBuf> {
+        let what = |found: &Metadata| (Identity::of(found), found.len(), found.mtime(), found.mtime_nsec());
+        let is_it = |path: &Path| std::fs::symlink_metadata(path).is_ok_and(|found| what(&found) == what(known));
+        if is_it(path) {
+            return None;
+        }
+        let directory = path.parent()?;
+        let names = self.0.entry(directory.to_owned()).or_insert_with(|| names_in(directory));
+        let mut names = names.get(&known.ino())?.iter();
+        names.find(|name| is_it(name) && !name.file_name().is_some_and(is_temporary_name)).cloned()
     }
-    let entries = std::fs::read_dir(path.parent()?).ok()?.flatten();
-    let mut names = entries.filter(|entry| entry.ino() == known.ino()).map(|entry| entry.path());
-    names.find(|name| is_it(name) && !name.file_name().is_some_and(is_temporary_name))
+}
+
+fn names_in(directory: &Path) -> HashMap<u64, Vec<PathBuf>> {
+    let mut names: HashMap<u64, Vec<PathBuf>> = HashMap::new();
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        names.entry(entry.ino()).or_default().push(entry.path());
+    }
+    names
 }
 
 #[cfg(test)]
@@ -197,12 +211,12 @@ mod tests {
         assert_eq!(super::renamed(&path, (metadata.dev(), metadata.ino())), Some(renamed.clone()));
         assert_eq!(super::renamed(&renamed, (metadata.dev(), metadata.ino())), None);
         let hidden = path.with_file_name(exchange_name("a.h5".as_ref(), &metadata));
-        assert_eq!(super::named_beside(&path, &metadata), Some(renamed.clone()));
-        assert_eq!(super::named_beside(&renamed, &metadata), None, "it has that name");
+        assert_eq!(Listings::default().named_beside(&path, &metadata), Some(renamed.clone()));
+        assert_eq!(Listings::default().named_beside(&renamed, &metadata), None, "it has that name");
         // The next file that the system gives this inode is another one.
         let later = metadata.modified().unwrap() + std::time::Duration::from_secs(1);
         File::options().write(true).open(&renamed).unwrap().set_modified(later).unwrap();
-        assert_eq!(super::named_beside(&path, &metadata), None);
+        assert_eq!(Listings::default().named_beside(&path, &metadata), None);
         std::fs::rename(&renamed, &hidden).unwrap();
         assert_eq!(super::renamed(&path, (metadata.dev(), metadata.ino())), None, "another launcher's");
         std::fs::remove_file(&hidden).unwrap();

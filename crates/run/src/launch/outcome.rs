@@ -9,7 +9,7 @@ use knarr_routes::compress::{Forecast, Repacked};
 
 use super::flight::{Flights, Flown};
 use super::tasks::Found;
-use crate::processes::named_beside;
+use crate::processes::Listings;
 
 /// What became of a file.
 pub enum Outcome {
@@ -79,8 +79,7 @@ pub(super) struct Files {
 impl Files {
     /// Notes an outcome, in place of an earlier one of the same file. What was not delivered is told in any case: it lies in the spool.
     pub(super) fn add(&mut self, path: PathBuf, outcome: Outcome, note: String) {
-        let is_kept = |other: &Done| matches!(other.outcome, Outcome::Undelivered(..) | Outcome::Discarded(_));
-        self.follow(&path);
+        self.follow(&path, &mut Listings::default());
         if let Outcome::Packed(made) = &outcome
             && made.output == path
             && let Ok(found) = std::fs::symlink_metadata(&path)
@@ -95,16 +94,20 @@ impl Files {
     }
 
     /// What was made under this name has another name beside it now, if the program has renamed it.
-    fn follow(&mut self, path: &Path) {
-        let Some(name) = self.made.get(path).and_then(|known| named_beside(path, known)) else { return };
-        self.made.remove(path);
-        self.done.retain(|done| done.path != name);
-        for done in self.done.iter_mut().filter(|done| done.path == path) {
-            if let Outcome::Packed(made) = &mut done.outcome {
-                made.output.clone_from(&name);
-                done.path.clone_from(&name);
-            }
+    fn follow(&mut self, path: &Path, listings: &mut Listings) {
+        let Some(name) = self.made.get(path).and_then(|known| listings.named_beside(path, known)) else { return };
+        let is_it = |done: &Done| done.path == path && matches!(done.outcome, Outcome::Packed(_));
+        let (Some(known), Some(at)) = (self.made.remove(path), self.done.iter().position(is_it)) else { return };
+        let mut moved = self.done.remove(at);
+        // What had that name may have another one, too: programs turn a few names around.
+        self.follow(&name, listings);
+        self.done.retain(|done| done.path != name || is_kept(done));
+        if let Outcome::Packed(made) = &mut moved.outcome {
+            made.output.clone_from(&name);
         }
+        moved.path.clone_from(&name);
+        self.done.insert(at.min(self.done.len()), moved);
+        self.made.insert(name, known);
     }
 
     /// How many could not be delivered.
@@ -182,9 +185,15 @@ impl Files {
     /// All of them, under the names that they have now.
     pub(super) fn into_list(mut self) -> Vec<Done> {
         let names: Vec<PathBuf> = self.made.keys().cloned().collect();
-        names.iter().for_each(|name| self.follow(name));
+        let mut listings = Listings::default();
+        names.iter().for_each(|name| self.follow(name, &mut listings));
         self.done
     }
+}
+
+/// True if it is told in any case.
+fn is_kept(done: &Done) -> bool {
+    matches!(done.outcome, Outcome::Undelivered(..) | Outcome::Discarded(_))
 }
 
 /// Adds to a note.
