@@ -341,6 +341,21 @@ def test_a_reader_that_does_not_come_finds_a_file(components, coupled):
     assert said in analysis.err, analysis.err
 
 
+def test_a_file_of_a_late_session_is_for_all_processes(components, coupled):
+    """Its writer lives yet, and ends before the second one opens it."""
+    components.config = RULE.replace("60s", "1s")
+    write = " ".join(map(str, command(coupled, "write", "a.nc", "2x1")))
+    model = components.start("model", "sh", "-c", f"{write}; sleep 4")
+    end = time.monotonic() + 20
+    while not (components.folder / "a.nc").exists():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    read = f"{sys.executable} -c \"import netCDF4; print(netCDF4.Dataset('a.nc').session)\""
+    analysis = components.finish(components.start("analysis", "sh", "-c", f"{read}; {read}"))
+    assert analysis.out.split() == ["0", "0"], (analysis.out, analysis.err)
+    components.finish(model)
+
+
 def test_without_a_reader_values_are_discarded_if_the_rule_says_so(components, coupled):
     components.config = RULE.replace("60s", "1s") + 'when_late = "discard"\n'
     model = components.finish(components.start("model", *command(coupled, "write", "a.nc", "2x1", 2)), ok=False)

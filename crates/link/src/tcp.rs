@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{LazyLock, Mutex, TryLockError};
+use std::sync::{Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
@@ -53,10 +53,10 @@ struct Kept {
 /// Connections that this process keeps.
 static KEPT: AtomicUsize = AtomicUsize::new(0);
 /// How many these are at most: an eighth of the files that it may open, most of which are the program's.
-static MOST_OF_PROCESS: LazyLock<usize> = LazyLock::new(|| {
+fn most_of_process() -> usize {
     let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     files.and_then(|files| usize::try_from(files / 8).ok()).map_or(1024, |share| share.clamp(16, 1024))
-});
+}
 
 /// A place for one of them.
 struct Place;
@@ -64,7 +64,8 @@ struct Place;
 impl Place {
     /// `None` if all are taken.
     fn new() -> Option<Self> {
-        let more = |kept: usize| Some(kept + 1).filter(|&more| more <= *MOST_OF_PROCESS);
+        let most = most_of_process();
+        let more = |kept: usize| Some(kept + 1).filter(|&more| more <= most);
         KEPT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Self)
     }
 }

@@ -1,7 +1,7 @@
 //! Waiting for a session of a file that another component writes. Programs look into the spool of their node only, where their
 //! launcher shows what there is: many may wait, and a file system that all nodes share would have to answer each of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -63,10 +63,17 @@ fn has_closed(target: &Path, token: &str, session: u64) -> bool {
     closed.get(&(target.to_owned(), token.to_owned())).is_some_and(|last| session <= *last)
 }
 
-/// True if this process has closed a session of a file.
-fn has_closed_any(target: &Path) -> bool {
-    let closed = CLOSED.lock().unwrap_or_else(PoisonError::into_inner);
-    closed.keys().any(|(file, _)| file == target)
+/// Files of which this process has read a session. It does not get what was made of that for a later one.
+static READ: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// This process has read a session of a file, and has closed it.
+pub(crate) fn note_read(target: &Path, token: &str, session: u64) {
+    note_closed(target, token, session);
+    READ.lock().unwrap_or_else(PoisonError::into_inner).insert(target.to_owned());
+}
+
+fn has_read(target: &Path) -> bool {
+    READ.lock().unwrap_or_else(PoisonError::into_inner).contains(target)
 }
 
 /// Where the component of this process notes what it has taken of a file: in the spool, or where all its nodes see it if it is
@@ -101,9 +108,10 @@ pub(crate) fn await_next(wanted: &Wanted, reader: &str, is_spread: bool) -> Resu
         if met.is_over(rule.timeout()) {
             // A file that is there before the writer has come may be of an earlier run. One that is there behind the end of its
             // launcher may be half written: the program goes on.
-            // This process has had what was made of sessions that it has closed.
-            let is_new = !has_closed_any(&wanted.target);
-            if !is_new || !rule.may_make_files() || !wanted.is_there() || met.was_killed {
+            if has_read(&wanted.target) && wanted.is_there() {
+                return Err(reader.missed_beside_file(&met));
+            }
+            if !rule.may_make_files() || !wanted.is_there() || met.was_killed {
                 return Err(reader.missed(&met));
             }
             if !met.was_seen {
@@ -278,8 +286,19 @@ impl<'w> Reader<'w> {
 
     /// Why nothing comes.
     pub(crate) fn missed(&self, met: &Met) -> Error {
+        self.missing(met, "")
+    }
+
+    /// The same where a file of that name is on the disk, and the process has read a session of it.
+    fn missed_beside_file(&self, met: &Met) -> Error {
+        let file = "; the file of this name on the disk is of sessions that this process has read, or was not transferred: \
+                    another process can open it";
+        self.missing(met, file)
+    }
+
+    fn missing(&self, met: &Met, file: &str) -> Error {
         let over = over(met, &self.wanted.rule.transfer);
-        let what = format!("{over}, and there is no session of the file that was not read");
+        let what = format!("{over}, and there is no session of the file that was not read{file}");
         Error::new(ErrorKind::NotFound, what).at(self.wanted.target.display().to_string())
     }
 }

@@ -18,7 +18,7 @@ use knarr_handover::{Crossed, Gathered, Held, Pattern};
 use serde::{Deserialize, Serialize};
 
 use crate::apart::{Apart, here};
-use crate::awaiting::{LIVES_EVERY, gone, note_closed, over};
+use crate::awaiting::{LIVES_EVERY, gone, note_read, over};
 use crate::calls::note_opened;
 use crate::codes::EREAD;
 use crate::wanted::Wanted;
@@ -372,7 +372,7 @@ impl Incoming {
     /// This program has all it wants when all of its ranks say so. If no other one of the component has the session open, it ends
     /// for the component. Collective.
     pub fn end_together(&mut self, comm: &dyn Comm) {
-        note_closed(&self.target, &self.token, self.session);
+        note_read(&self.target, &self.token, self.session);
         let ended = self.end(comm);
         if let Err(error) = ended {
             self.tell(&format!("cannot say that it was read: {error}"));

@@ -128,11 +128,10 @@ fn say(arguments: &Run, ran: &Ran) -> Result<()> {
                 errln!("\n{}", page.trim_end());
             }
         } else if let Some(directory) = &arguments.recover {
-            errln!(
-                "knarr: nothing in {} was handed over and not delivered; what was moved to a disk lies in the .knarr \
-                 beside knarr.toml",
-                directory.display()
-            );
+            errln!("knarr: nothing in {} was handed over and not delivered", directory.display());
+            if !directory.ends_with(".knarr") {
+                errln!("  what was moved to a disk lies in the .knarr beside knarr.toml");
+            }
         } else if let Some(component) = arguments.component.as_ref().filter(|_| ran.calls_seen) {
             errln!(
                 "knarr: component '{component}' has read no session to its end, and has written no file that a pattern \

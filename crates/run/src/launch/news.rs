@@ -1,5 +1,6 @@
 //! What the main loop of a run hears, and from whom.
 
+use std::fs::Metadata;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -18,8 +19,8 @@ pub(super) enum News {
     Message(Message),
     /// The program has ended, and all its messages have come before. With false, some of its processes run yet.
     Ended(ExitStatus, bool),
-    /// A file is done.
-    Done(PathBuf, Outcome),
+    /// A file is done. With what the system says of the one that was made, before the program can have given that another name.
+    Done(PathBuf, Outcome, Option<Metadata>),
     /// What is there of the file in a directory is encoded, or why it is not.
     Ahead(PathBuf, Result<Box<Plan>>),
     /// What the program has asked for is done, or cannot be.

@@ -56,6 +56,15 @@ pub enum Outcome {
     Undelivered(Error, PathBuf),
 }
 
+impl Outcome {
+    /// What the system says of the packed file, which is in place.
+    pub(super) fn made(&self) -> Option<Metadata> {
+        let Self::Packed(made) = self else { return None };
+        let found = std::fs::symlink_metadata(&made.output).ok()?;
+        (found.is_dir() || found.len() == made.output_bytes).then_some(found)
+    }
+}
+
 /// A file, and what became of it.
 pub struct Done {
     /// Its name.
@@ -79,13 +88,13 @@ pub(super) struct Files {
 impl Files {
     /// Notes an outcome, in place of an earlier one of the same file. What was not delivered is told in any case: it lies in the spool.
     pub(super) fn add(&mut self, path: PathBuf, outcome: Outcome, note: String) {
+        self.add_made(path, (outcome, None), note);
+    }
+
+    /// The same with what [`Outcome::made`] said.
+    pub(super) fn add_made(&mut self, path: PathBuf, (outcome, made): (Outcome, Option<Metadata>), note: String) {
         self.follow(&path, &mut Listings::default());
-        if let Outcome::Packed(made) = &outcome
-            && made.output == path
-            && let Ok(found) = std::fs::symlink_metadata(&path)
-        {
-            self.made.insert(path.clone(), found);
-        }
+        self.made.extend(made.map(|made| (path.clone(), made)));
         self.done.retain(|other| other.path != path || is_kept(other));
         if matches!(outcome, Outcome::Left(_)) && self.done.iter().any(|other| other.path == path) {
             return;

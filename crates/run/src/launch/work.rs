@@ -9,6 +9,7 @@ mod pending;
 mod undelivered;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -213,7 +214,7 @@ impl<'a> Work<'a> {
                         self.tell_keepers();
                     }
                 }
-                Ok(News::Done(path, outcome)) => self.done(path, outcome),
+                Ok(News::Done(path, outcome, made)) => self.done(path, outcome, made),
                 Ok(News::Ahead(directory, plan)) => self.ahead.done(&directory, plan),
                 Ok(News::Answered) => self.under_way = None,
                 Ok(News::GivenBack(path)) => {
@@ -407,8 +408,9 @@ impl<'a> Work<'a> {
         };
         let send = self.send.clone();
         let started = spawn("packer", move || {
-            let path = job.path.clone();
-            let _ = send.send(News::Done(path, job.run()));
+            let (path, outcome) = (job.path.clone(), job.run());
+            let found = outcome.made();
+            let _ = send.send(News::Done(path, outcome, found));
         });
         match started {
             Ok(()) => {
@@ -416,7 +418,7 @@ impl<'a> Work<'a> {
                 self.under_way =
                     Some(UnderWay { path, directory: None, cancel, after_end: ended, is_awaited: false, since });
             }
-            Err(error) => self.done(path, Outcome::Failed(error)),
+            Err(error) => self.done(path, Outcome::Failed(error), None),
         }
     }
 
@@ -466,8 +468,9 @@ impl<'a> Work<'a> {
         let (send, made) = (self.send.clone(), place.clone());
         let started = spawn("deliverer", move || {
             let outcome = job.run();
+            let found = outcome.made();
             names.end(&made, &outcome);
-            let _ = send.send(News::Done(target, outcome));
+            let _ = send.send(News::Done(target, outcome, found));
         });
         match started {
             Ok(()) => {
@@ -487,7 +490,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    fn done(&mut self, path: PathBuf, mut outcome: Outcome) {
+    fn done(&mut self, path: PathBuf, mut outcome: Outcome, made: Option<Metadata>) {
         let under_way = self.under_way.take();
         let directory = under_way.as_ref().and_then(|under_way| under_way.directory.clone());
         if let Some(directory) = &directory {
@@ -550,7 +553,7 @@ impl<'a> Work<'a> {
         if let (Outcome::Packed(_), Some(directory)) = (&outcome, &directory) {
             self.transfers.made(&path, directory);
         }
-        self.files.add(name, outcome, note);
+        self.files.add_made(name, (outcome, made), note);
         if let Some((error, directory)) = undelivered {
             self.note_pending(&directory);
             self.keep(&directory, &error, took);

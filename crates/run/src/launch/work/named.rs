@@ -62,6 +62,6 @@ impl Work<'_> {
     /// No file comes of a directory.
     pub(super) fn not_made(&mut self, directory: &Path, path: PathBuf, outcome: Outcome) {
         self.begun.names.end(directory, &outcome);
-        self.done(path, outcome);
+        self.done(path, outcome, None);
     }
 }
