@@ -283,7 +283,7 @@ class Trial:
     def judge(self, noted: Told) -> None:
         lived = self.lived
         hangs = any(what.startswith("HANGS") for what in lived.wrong)
-        is_stuck = self.life.ranks > 1 and hangs and (self.wrote_itself() or self.opens_nothing())
+        is_stuck = self.life.ranks > 1 and hangs and (self.wrote_itself() or self.opens_nothing() or self.opens_alone())
         if is_stuck:
             # The other ranks wait in the library, so the launcher was killed with them.
             lived.wrong = [what for what in lived.wrong if not what.startswith("HANGS")]
@@ -312,13 +312,16 @@ class Trial:
     def is_ours(self) -> bool:
         """False if a call of the program's own library failed, and it did not say so: MPI-IO does not look at all of
         them. Nor does it notice a disk that is full."""
-        without_spool = ("its values have no place in the spool", "matches was seen: the program")
+        without_spool = ("its values have no place in the spool", "matches was seen: the program", "cannot be loaded")
         if self.life.disk and any(words in self.lived.err for words in without_spool):
             return False
         if self.wrote_itself():
             return False
         is_torn = self.fault is not None and self.fault.action == "torn"
-        return not (self.fails_in_library() and (is_torn or not self.lived.codes))
+        # Where it lasts Knarr's own calls fail, too, and close says so.
+        is_lasting = self.fault is not None and self.fault.action.endswith("+")
+        said = [code for code in self.lived.codes if not (is_lasting and code.startswith(("open", "close")))]
+        return not (self.fails_in_library() and (is_torn or not said))
 
     def wrote_itself(self) -> bool:
         """True if calls of a rank failed by which its library writes the file itself, or reads it."""
@@ -332,6 +335,12 @@ class Trial:
         is_lasting = self.fault is not None and self.fault.call.kind == "open" and self.fault.action.endswith("+")
         is_marked = self.victim is not None and self.victim.is_marked
         return is_lasting and is_marked and any(call.about == "TOP/.knarr/pending" for call in self.lived.failed)
+
+    def opens_alone(self) -> bool:
+        """True if a rank could not open the header that the ranks of several nodes open together: in MPI-IO the others
+        wait for it, as they do for any file without Knarr."""
+        opened = re.compile(r"TOP/(d+/)?\.knarr/header-")
+        return any(call.kind == "open" and opened.match(call.about) for call in self.lived.failed)
 
     def fails_in_library(self) -> bool:
         failed = any(LIBRARY_CALLS.match(f"{call.kind} {call.about}") for call in self.lived.failed)
