@@ -110,4 +110,13 @@ REGRESSIONS = [
     Regression(
         "a part that was not begun was missed", "hdf5, two nodes", "rank 1", "pwrite", "/open.json.new$", 0, "kill"
     ),
+    Regression("a part without a first one stayed", "pnetcdf, two nodes", "rank 0", "openat", "TOP/work$", 0, "kill"),
+    Regression("a mark stayed", "hdf5, two nodes", "rank 0", "unlink", "/header-#-#-#[.]begin$", 0, "kill"),
+    Regression("a note stayed", "hdf5, two nodes", "launcher b", "unlink", "/made-#-#-#[.]#$", 0, "EIO"),
+    Regression("the mark of a store stayed", "pnetcdf, in a bucket", "worker", "writev", "socket", -1, "EINTR"),
+    Regression("logs on the disk stayed", "output library", "rank 0", "pwrite", "/log$", 0, "ENOSPC+"),
+    Regression("a node was not told", "pnetcdf, nodes, twice", "launcher a", "openat", "handed-over", 0, "EMFILE+"),
+    Regression(
+        "a file that was replaced was owed", "pnetcdf, nodes, twice", "launcher a", "openat", "/packed/#-#$", 0, "kill"
+    ),
 ]

@@ -337,9 +337,9 @@ class Trial:
         return is_lasting and is_marked and any(call.about == "TOP/.knarr/pending" for call in self.lived.failed)
 
     def opens_alone(self) -> bool:
-        """True if a rank could not open the header that the ranks of several nodes open together: in MPI-IO the others
-        wait for it, as they do for any file without Knarr."""
-        opened = re.compile(r"TOP/(d+/)?\.knarr/header-")
+        """True if a rank could not open the header that ranks open together: in MPI-IO the others wait for it, as they
+        do for any file without Knarr."""
+        opened = re.compile(r"(TOP/(d+/)?\.knarr/header-\S*|/dev/shm/.*/header)\.nc$")
         return any(call.kind == "open" and opened.match(call.about) for call in self.lived.failed)
 
     def fails_in_library(self) -> bool:

@@ -6,6 +6,7 @@
 //! the name by which the launcher delivers it. A file that stays open, because its program was killed, holds what was put
 //! until then; a file is made of it only if the user asks for that.
 
+mod nodes;
 mod removal;
 mod versions;
 
@@ -191,12 +192,6 @@ impl HandedOver {
         }
     }
 
-    /// The same as a node sees it on which no part of it is. If it has no parts, all of it is in `whole`.
-    pub fn elsewhere(self, whole: NodePart) -> Self {
-        let parts = if self.parts.is_empty() { vec![whole] } else { self.parts };
-        Self { part: parts.len(), parts, ..self }
-    }
-
     /// The token of the spool, and the name in it, by which all nodes know what lies in `directory`.
     ///
     /// # Errors
@@ -208,47 +203,6 @@ impl HandedOver {
         let alive = directory.with_file_name(ALIVE);
         let token = fs::read_to_string(&alive).map_err(|error| Error::read(&alive, &error))?;
         Ok((token, directory.file_name().unwrap_or_default().to_string_lossy().into_owned()))
-    }
-
-    /// The node that makes the file, if it is another one.
-    pub fn maker(&self) -> Option<&NodePart> {
-        self.parts.first().filter(|_| self.part > 0)
-    }
-
-    /// A note on the disk that the nodes share: the file of which a node holds part `part` is made.
-    fn note_of(&self, part: usize) -> Option<PathBuf> {
-        let first = self.parts.first()?;
-        Some(self.rule.directory.join(".knarr").join(format!("made-{}-{}.{part}", first.token, first.file)))
-    }
-
-    /// Notes for all other nodes that the file is made: the node that has made it may be gone before they ask.
-    pub fn note_made(&self) {
-        for note in (1..self.parts.len()).filter_map(|part| self.note_of(part)) {
-            // Without it, the part has to be removed by hand if that happens.
-            let _ = fs::write(note, b"");
-        }
-    }
-
-    /// Removes the notes for all other nodes: nothing of the file is left there.
-    pub fn take_notes(&self) {
-        for note in (1..self.parts.len()).filter_map(|part| self.note_of(part)) {
-            let _ = fs::remove_file(note);
-        }
-    }
-
-    /// Removes the note for this part. True if there was one.
-    pub fn take_note(&self) -> bool {
-        self.note_of(self.part).is_some_and(|note| fs::remove_file(note).is_ok())
-    }
-
-    /// The part that is in this directory, if its ranks are on several nodes.
-    pub fn own_part(&self) -> Option<&NodePart> {
-        self.parts.get(self.part)
-    }
-
-    /// Bytes of the values in this directory, where each rank has put about as many.
-    pub fn bytes_here(&self) -> u64 {
-        self.own_part().map_or(self.bytes, |part| self.bytes / self.ranks.max(1) as u64 * part.ranks.len() as u64)
     }
 
     /// Bytes of memory that values in a spool take which could not be delivered.

@@ -30,7 +30,8 @@ impl PutSpool {
         let make = |directory: &Path| {
             let account = Limit::of(room(directory)? / 2 / ranks.max(1) as u64);
             let (more, unused) = (disk.join(temporary_name(OsStr::new(NAME))), directory.join("free"));
-            PutLog::create(Room { directory: directory.to_owned(), free: unused, account, more }, VALUES, LOG, open)
+            let room = Room { directory: directory.to_owned(), free: unused, account, more };
+            PutLog::create(room, VALUES, LOG, open).inspect_err(|_| remove_targets(directory))
         };
         let (folder, log) = Folder::open(parent, disk, make)?;
         Ok(Self { log, folder })
@@ -74,12 +75,16 @@ impl Spooled for PutSpool {
 impl Drop for PutSpool {
     fn drop(&mut self) {
         if self.is_own() {
-            // What links lead to is on the disk.
-            let entries = fs::read_dir(self.folder.path()).into_iter().flatten().flatten();
-            for more in entries.filter_map(|entry| fs::read_link(entry.path()).ok()) {
-                let _ = fs::remove_file(more);
-            }
+            remove_targets(self.folder.path());
         }
+    }
+}
+
+/// Removes what lies on the disk: links in the directory lead to it.
+fn remove_targets(directory: &Path) {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    for more in entries.filter_map(|entry| fs::read_link(entry.path()).ok()) {
+        let _ = fs::remove_file(more);
     }
 }
 

@@ -150,9 +150,9 @@ impl Apart {
     ) -> Result<Self> {
         let home = homes.all.first().ok_or_else(|| Error::internal("no ranks"))?;
         let disk = path(&home.disk);
-        let header = disk.join(format!("header-{}-{first}.nc", home.token));
+        let header = HandedOver::shared_header(&disk, &home.token, first);
         let header = Some(header).filter(|_| headers == Headers::Shared);
-        let mark = disk.join(format!("header-{}-{first}.begin", home.token));
+        let mark = HandedOver::shared_mark(&disk, &home.token, first);
         let is_first = homes.is_first();
         let mine = if comm.rank() == 0 {
             File::create(&mark).map(|_| first.to_owned()).map_err(|error| Error::write(&mark, &error))

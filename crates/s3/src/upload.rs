@@ -30,6 +30,8 @@ const AT_ONCE: usize = 4 * PART;
 /// Time that requests of a failed output have to come to an end, and that removing may take of what they wrote.
 const ENDING: Duration = Duration::from_secs(5);
 const REMOVING: Duration = Duration::from_secs(20);
+/// How often the mark of a whole store is removed that stays.
+const FEW: usize = 3;
 
 /// A store being written to a bucket.
 #[derive(Debug)]
@@ -263,8 +265,9 @@ impl Upload {
             self.sending.wait()?;
         }
         self.published = true;
-        // A mark that stays beside a whole store does no harm.
-        let _ = self.client.runtime.wait(self.client.objects.delete(&self.client.path(MARK)?));
+        let mark = self.client.path(MARK)?;
+        // Not all that goes wrong on the way does the library try again. A mark that stays beside a whole store does no harm.
+        let _ = (0..FEW).any(|_| self.client.runtime.wait(self.client.objects.delete(&mark)).is_ok());
         Ok(self.sent.values().sum())
     }
 

@@ -84,30 +84,13 @@ impl HandedOver {
 /// Removes the files to which links in a directory lead, and the links. False if one of them stays.
 fn remove_targets(directory: &Path) -> bool {
     let remove = |link: &Path| {
-        let removed = fs::read_link(link).and_then(|target| {
-            remove_lock_tests(&target);
-            fs::remove_file(target)
-        });
+        let removed = fs::read_link(link).and_then(fs::remove_file);
         let is_gone = removed.is_ok() || removed.is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         is_gone && fs::remove_file(link).is_ok()
     };
     let entries = fs::read_dir(directory).and_then(Iterator::collect::<io::Result<Vec<_>>>);
     let is_link = |entry: &fs::DirEntry| entry.file_type().map_or(true, |kind| kind.is_symlink());
     entries.is_ok_and(|entries| entries.iter().filter(|entry| is_link(entry)).all(|entry| remove(&entry.path())))
-}
-
-/// Removes what ranks that were killed have left beside a file that several nodes reach: with `NAME.locktest.RANK` MPI-IO tries
-/// whether locks work there.
-fn remove_lock_tests(file: &Path) {
-    let (Some(directory), Some(name)) = (file.parent(), file.file_name()) else { return };
-    let name = name.to_string_lossy();
-    if !name.ends_with(".nc") {
-        return;
-    }
-    let prefix = format!("{name}.locktest.");
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let tests = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix));
-    tests.for_each(|test| drop(fs::remove_file(test.path())));
 }
 
 /// Unit of the blocks that the system says a file has.
@@ -131,27 +114,4 @@ pub(super) fn taken_by(directory: &Path) -> (u64, u64) {
         }
     }
     (memory, disk)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::fs::symlink;
-
-    use super::*;
-
-    #[test]
-    fn a_header_on_a_disk_goes_with_what_mpi_io_left_beside_it() {
-        let top = std::env::temp_dir().join(format!("knarr-removal-{}", std::process::id()));
-        let (spool, disk) = (top.join("1-0"), top.join("disk"));
-        fs::create_dir_all(&spool).unwrap();
-        fs::create_dir_all(&disk).unwrap();
-        for name in ["header-a-1.nc", "header-a-1.nc.locktest.0", "header-a-1.nc.locktest.12", "header-a-10.nc.locktest.0"] {
-            fs::write(disk.join(name), b"").unwrap();
-        }
-        symlink(disk.join("header-a-1.nc"), spool.join("header.nc")).unwrap();
-        assert!(remove_targets(&spool));
-        let left: Vec<_> = fs::read_dir(&disk).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        assert_eq!(left, ["header-a-10.nc.locktest.0"]);
-        fs::remove_dir_all(&top).unwrap();
-    }
 }

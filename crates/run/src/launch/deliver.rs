@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::model::Variable;
 use knarr_capture::config::{FileRule, Output, Route};
-use knarr_capture::{Datasets, Form, HandedOver, Reading, Shown, account_of};
+use knarr_capture::{Datasets, Form, HandedOver, NodePart, Reading, Shown, account_of};
 use knarr_choose::plan::Plan;
 use knarr_codec::chain::ChainSpec;
 use knarr_flow::engine::{Engine, Progress};
@@ -98,7 +98,7 @@ impl Task for Deliver {
             }
             written => written.map(|made| (made, false)),
         };
-        let (made, is_file) = made.inspect(|_| handed.note_made())?;
+        let (made, is_file) = made.inspect(|_| handed.note_made(&directory))?;
         Ok((Repacked { input_bytes: plain_bytes, ..made }, is_file))
     }
 }
@@ -182,10 +182,11 @@ pub(super) fn holds_nothing(directory: &Path, open: &HandedOver) -> bool {
     open.ranks > 0 && may_hold_nothing && ranks.iter().all(is_empty)
 }
 
-/// True if ranks ended in the call that creates the file: it returns on none of any node before each has made its log, so
-/// there is no value of the file anywhere. Of a file on one node nothing is said.
+/// True if ranks ended in the call that creates the file: it returns on none of any node before each has made its log, and
+/// headers come after that, so there is no value of the file anywhere. Of a file on one node nothing is said.
 pub(super) fn was_not_begun(directory: &Path, handed: &HandedOver) -> bool {
-    handed.own_part().is_some_and(|part| !part.ranks.iter().all(|rank| has_log(directory, *rank)))
+    let has_all_logs = |part: &NodePart| part.ranks.iter().all(|rank| has_log(directory, *rank));
+    handed.own_part().is_some_and(|part| !has_all_logs(part) || !handed.may_have_header(directory))
 }
 
 /// False if a rank has made no log. One that leads to a disk which is not there, or that cannot be looked at, may hold puts.

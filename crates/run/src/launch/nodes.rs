@@ -215,6 +215,13 @@ impl Nodes {
         self.note(handed, Some(outcome));
     }
 
+    /// Tells other nodes, as soon as they ask, that nothing comes of what lies in a directory: nobody here knows which file it is.
+    pub(super) fn tell_unread(&self, directory: &Path, error: &Error) {
+        let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let made = Made { outcome: Some(Err(error.clone())), untold: BTreeSet::new() };
+        lock(&self.shared.made).insert(name, made);
+    }
+
     /// What was encoded of the values in a directory of the spool, which goes, is not kept any more.
     pub(super) fn forget(&self, directory: &Path) {
         let name = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();

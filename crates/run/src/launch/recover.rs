@@ -47,11 +47,12 @@ pub fn recover(
     all.sort_by_key(|(_, handed)| handed.as_ref().map_or(0, |handed| handed.generation));
     let (mut tried, mut made, mut outputs) = (BTreeSet::new(), BTreeSet::new(), Outputs::default());
     for (directory, handed) in all {
-        let (directory, handed) = match handed {
+        let (directory, handed, not_begun) = match handed {
             Ok(handed) => {
                 let (directory, handed) = with_maker(directory, handed, &spools);
+                let not_begun = was_not_begun(&directory, &handed);
                 let rule = rules.as_ref().and_then(|rules| rules.rule_for(&handed.target)).cloned();
-                (directory, HandedOver { rule: rule.unwrap_or(handed.rule), ..handed })
+                (directory, HandedOver { rule: rule.unwrap_or(handed.rule), ..handed }, not_begun)
             }
             Err(error) => {
                 files.add(directory.clone(), Outcome::Undelivered(error, directory), String::new());
@@ -75,8 +76,15 @@ pub fn recover(
             continue;
         }
         let all_here = || std::iter::once(&directory).chain(found.values());
-        if (missing.is_empty() || was_not_begun(&directory, &handed)) && all_here().all(|part| is_empty(part, &handed))
-        {
+        if HandedOver::was_made(&directory) {
+            // Its launcher was killed before it had removed it. The program may have written the file anew since.
+            handed.hand_on(&directory, &spools);
+            all_here().for_each(|part| HandedOver::discard(part));
+            handed.take_notes();
+            spools.extend(all_here().filter_map(|part| Some(part.parent()?.to_owned())).collect::<Vec<_>>());
+            continue;
+        }
+        if (missing.is_empty() || not_begun) && all_here().all(|part| is_empty(part, &handed)) {
             for part in all_here() {
                 HandedOver::discard(part);
                 spools.extend(part.parent().map(Path::to_owned));

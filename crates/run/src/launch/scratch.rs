@@ -9,6 +9,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use knarr_capture::HandedOver;
 use knarr_flow::output::remove_abandoned;
 
 use super::noting;
@@ -83,6 +84,15 @@ fn is_at(file: &File, name: &Path) -> bool {
     number(file.metadata()).is_some_and(|found| number(fs::metadata(name)) == Some(found))
 }
 
+/// Removes what ranks that were killed while they opened a file have left: no launcher is there, so they are gone.
+fn remove_marks(path: &Path) {
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        if HandedOver::is_mark(&entry.file_name().to_string_lossy()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
 impl Drop for Scratch {
     fn drop(&mut self) {
         // Who could not lock it then may be able to now.
@@ -96,6 +106,7 @@ impl Drop for Scratch {
         };
         if is_last && is_at(&used, &name) {
             noting::remove(&self.path);
+            remove_marks(&self.path);
             // A worker that crashed has left what it was writing.
             remove_abandoned(&self.path);
             let _ = fs::remove_file(name);
@@ -147,7 +158,9 @@ mod tests {
         let names: Vec<_> = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, ["learned.json"]);
         fs::remove_file(path.join("learned.json")).unwrap();
-        fs::write(path.join(USED), b"").unwrap();
+        for name in [USED, "header-a-1.begin", "header-a-1.nc.locktest.0"] {
+            fs::write(path.join(name), b"").unwrap();
+        }
         Scratch::tidy(&path);
         assert!(!path.exists());
         Scratch::tidy(&path);

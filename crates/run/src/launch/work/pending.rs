@@ -46,6 +46,7 @@ impl Work<'_> {
             // Nobody knows which node makes the file.
             Err(error) => {
                 let _ = HandedOver::set_aside(&directory);
+                self.begun.nodes.tell_unread(&directory, &error);
                 let outcome = Outcome::Undelivered(error, directory.clone());
                 self.begun.names.end(&directory, &outcome);
                 self.note_pending(&directory);

@@ -1,0 +1,145 @@
+//! Files whose ranks are on several nodes: what one node knows of what the others hold.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::HandedOver;
+use crate::parts::NodePart;
+
+/// Name of an empty file that says that the file is made, whatever has its name since.
+const DELIVERED: &str = "delivered";
+/// How often a note is removed that stays.
+const FEW: usize = 3;
+
+impl HandedOver {
+    /// The same as a node sees it on which no part of it is. If it has no parts, all of it is in `whole`.
+    pub fn elsewhere(self, whole: NodePart) -> Self {
+        let parts = if self.parts.is_empty() { vec![whole] } else { self.parts };
+        Self { part: parts.len(), parts, ..self }
+    }
+
+    /// The node that makes the file, if it is another one.
+    pub fn maker(&self) -> Option<&NodePart> {
+        self.parts.first().filter(|_| self.part > 0)
+    }
+
+    /// The header on the disk that the nodes share, if their ranks write it together: `token` is that of the spool of the first
+    /// node, `file` the directory of the file there.
+    pub fn shared_header(disk: &Path, token: &str, file: &str) -> PathBuf {
+        disk.join(format!("header-{token}-{file}.nc"))
+    }
+
+    /// A file beside it by which the other nodes see that they share the disk, while the file is begun.
+    pub fn shared_mark(disk: &Path, token: &str, file: &str) -> PathBuf {
+        disk.join(format!("header-{token}-{file}.begin"))
+    }
+
+    /// True for names of what is needed only while ranks open a header that they share: marks, and files by which MPI-IO tries
+    /// whether locks work. Ranks that are killed leave them.
+    pub fn is_mark(name: &str) -> bool {
+        let is_shared = name.starts_with("header-") || name.starts_with("shown-");
+        is_shared && (name.ends_with(".begin") || name.contains(".nc.locktest."))
+    }
+
+    /// False if no rank can have got as far as to write the header of a file of several nodes, of which a part is in `directory`.
+    /// True if that cannot be seen.
+    pub fn may_have_header(&self, directory: &Path) -> bool {
+        let Some(first) = self.parts.first().filter(|_| self.rule.directory.is_dir()) else { return true };
+        let shared = Self::shared_header(&self.rule.directory.join(".knarr"), &first.token, &first.file);
+        let is_header = |entry: io::Result<fs::DirEntry>| {
+            // A link may lead to one that is not there.
+            let is_there = |entry: &fs::DirEntry| entry.path().try_exists().unwrap_or(true);
+            entry.map_or(true, |entry| entry.file_name().to_string_lossy().starts_with("header.") && is_there(&entry))
+        };
+        let has_own = fs::read_dir(directory).map_or(true, |entries| entries.into_iter().any(is_header));
+        has_own || shared.try_exists().unwrap_or(true)
+    }
+
+    /// A note on the disk that the nodes share: the file of which a node holds part `part` is made.
+    fn note_of(&self, part: usize) -> Option<PathBuf> {
+        let first = self.parts.first()?;
+        Some(self.rule.directory.join(".knarr").join(format!("made-{}-{}.{part}", first.token, first.file)))
+    }
+
+    /// Notes, in its directory and for all other nodes, that the file is made: the process that has made it may be gone before
+    /// it removes the directory, and before they ask.
+    pub fn note_made(&self, directory: &Path) {
+        let notes = (1..self.parts.len()).filter_map(|part| self.note_of(part));
+        for note in notes.chain([directory.join(DELIVERED)]) {
+            // Without it, what is left has to be removed by hand if that happens.
+            let _ = fs::write(note, b"");
+        }
+    }
+
+    /// True if the file was made of what lies in a directory. It may have been replaced since.
+    pub fn was_made(directory: &Path) -> bool {
+        directory.join(DELIVERED).exists()
+    }
+
+    /// Removes the notes for all other nodes: nothing of the file is left there.
+    pub fn take_notes(&self) {
+        for note in (1..self.parts.len()).filter_map(|part| self.note_of(part)) {
+            take(&note);
+        }
+    }
+
+    /// Removes the note for this part. True if there was one.
+    pub fn take_note(&self) -> bool {
+        self.note_of(self.part).is_some_and(|note| take(&note))
+    }
+
+    /// The part that is in this directory, if its ranks are on several nodes.
+    pub fn own_part(&self) -> Option<&NodePart> {
+        self.parts.get(self.part)
+    }
+
+    /// Bytes of the values in this directory, where each rank has put about as many.
+    pub fn bytes_here(&self) -> u64 {
+        self.own_part().map_or(self.bytes, |part| self.bytes / self.ranks.max(1) as u64 * part.ranks.len() as u64)
+    }
+}
+
+/// Removes a note. True if there was one.
+fn take(note: &Path) -> bool {
+    for _ in 0..FEW {
+        match fs::remove_file(note) {
+            Ok(()) => return true,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return false,
+            // Nobody else would remove it.
+            Err(_) => {}
+        }
+    }
+    note.exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_told_from_headers() {
+        let disk = Path::new("/disk");
+        let name = |path: PathBuf| path.file_name().unwrap().to_string_lossy().into_owned();
+        let (header, mark) = (HandedOver::shared_header(disk, "a1", "7-0"), HandedOver::shared_mark(disk, "a1", "7-0"));
+        let header = name(header);
+        for mark in [name(mark), format!("{header}.locktest.12"), "shown-a1-7-0.nc.locktest.0".to_owned()] {
+            assert!(HandedOver::is_mark(&mark), "{mark}");
+        }
+        for other in
+            [header.as_str(), "shown-a1-7-0.nc", "made-a1-7-0.1", "learned.json", "my.begin", "x.nc.locktest.0"]
+        {
+            assert!(!HandedOver::is_mark(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_note_that_cannot_be_removed_counts() {
+        let top = std::env::temp_dir().join(format!("knarr-notes-{}", std::process::id()));
+        // A directory is not removed as a file is.
+        fs::create_dir_all(top.join("note")).unwrap();
+        fs::write(top.join("other"), b"").unwrap();
+        assert!(take(&top.join("note")) && take(&top.join("other")) && !take(&top.join("other")));
+        fs::remove_dir_all(&top).unwrap();
+    }
+}
