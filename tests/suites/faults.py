@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Has every call of every process fail once, in every way, in all lives of files that are handed over.
 
-    .venv/bin/python tests/suites/faults.py                                # all: hours
+    .venv/bin/python tests/suites/faults.py                                # all: 10 hours on two cores
     .venv/bin/python tests/suites/faults.py --share 0.05 --seed 7          # some of each
-    .venv/bin/python tests/suites/faults.py --distinct --seed 7            # calls that are alike once: an hour or two
+    .venv/bin/python tests/suites/faults.py --distinct --seed 7            # calls that are alike once: 20 minutes
     .venv/bin/python tests/suites/faults.py --life "pnetcdf, spilled" --victim worker
 
 `tests/e2e/lives.py` has the table of lives and says what is looked at afterwards. Said for each life and each process
@@ -14,6 +14,7 @@ many led to something wrong. Exit code 1 if anything was.
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import sys
 import tempfile
@@ -126,7 +127,8 @@ def main() -> int:
     which.add_argument("--share", type=float, default=1.0, help="of all faults, by chance")
     which.add_argument("--distinct", action="store_true", help="of faults of calls that are alike, one by chance")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=2)
+    # Lives wait more than they compute.
+    parser.add_argument("--jobs", type=int, default=4 * (os.cpu_count() or 1))
     arguments = parser.parse_args()
     what = "faults of distinct calls" if arguments.distinct else f"{arguments.share:.1%} of all faults"
     print(f"seed {arguments.seed}, {what}", flush=True)
