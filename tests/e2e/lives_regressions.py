@@ -119,4 +119,13 @@ REGRESSIONS = [
     Regression(
         "a file that was replaced was owed", "pnetcdf, nodes, twice", "launcher a", "openat", "/packed/#-#$", 0, "kill"
     ),
+    Regression(
+        "values had no list on their node",
+        "hdf5, two nodes",
+        "rank 0",
+        "ftruncate",
+        "/datasets[.]json[.]new$",
+        0,
+        "ENOSPC+",
+    ),
 ]

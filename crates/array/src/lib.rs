@@ -15,6 +15,7 @@ pub mod guard;
 pub mod libver;
 pub mod model;
 pub mod npy;
+pub mod path_bytes;
 pub mod quality;
 pub mod region;
 pub mod request;

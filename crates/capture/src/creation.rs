@@ -189,7 +189,7 @@ fn band(chunk: &[u64], shape: &[u64], size: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use knarr_config::Config;
 
     fn variable(path: &str, dtype: DType, shape: &[u64], layout: StorageLayout) -> Variable {
         Variable { layout, ..Variable::plain(path, dtype, shape.to_vec()) }

@@ -17,12 +17,12 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::ALIVE;
-use crate::config::{FileRule, Route, WhenLate};
 use crate::document::{get, put, put_reserved, reserve};
-use crate::message::path_bytes;
 use crate::parts::NodePart;
 use crate::settled::settled;
 use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::path_bytes;
+use knarr_config::{FileRule, Route, WhenLate};
 use knarr_flow::output::FileIdentity;
 
 /// How far a component is with a file that is transferred to it.
@@ -545,7 +545,7 @@ impl Datasets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use knarr_config::Config;
 
     #[test]
     fn what_is_handed_over_comes_back_and_the_rest_is_not_seen() {

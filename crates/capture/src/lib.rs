@@ -4,11 +4,10 @@
 //! asked for, a datagram socket that takes [`Message`]s, and the gate: a file that the program holds locked, shared,
 //! while it opens a file for writing, and the launcher, exclusively, while it puts a packed file in its place.
 //!
-//! [`config`] is what `knarr.toml` says, [`program`] what a process of the program does with all this.
+//! [`program`] is what a process of the program does with all this.
 #![forbid(unsafe_code)]
 
 mod chunks;
-pub mod config;
 mod creation;
 mod document;
 mod handed_over;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use knarr_array::path_bytes;
 use serde::{Deserialize, Serialize};
 
 use knarr_codec::codec::FilterSet;
@@ -231,23 +232,6 @@ impl Message {
     /// The message in a datagram; `None` if there is none.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         serde_json::from_slice(bytes).ok()
-    }
-}
-
-/// Paths are bytes: JSON strings could not hold all of them.
-pub(crate) mod path_bytes {
-    use std::ffi::OsString;
-    use std::os::unix::ffi::{OsStrExt, OsStringExt};
-    use std::path::{Path, PathBuf};
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub(crate) fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
-        path.as_os_str().as_bytes().serialize(serializer)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
-        Vec::<u8>::deserialize(deserializer).map(|bytes| PathBuf::from(OsString::from_vec(bytes)))
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use knarr_link::Peer;
 use serde::{Deserialize, Serialize};
 
-use crate::message::path_bytes;
+use knarr_array::path_bytes;
 
 /// What one node holds of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

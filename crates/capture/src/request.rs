@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::document::{get, put};
-use crate::message::path_bytes;
 use crate::shown::Shown;
 use knarr_array::error::{Error, Result};
+use knarr_array::path_bytes;
 
 /// What the launcher is asked to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -71,8 +71,8 @@ impl Request {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
     use crate::shown::Form;
+    use knarr_config::Config;
     use std::fs;
 
     #[test]

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::FileRule;
-use crate::message::path_bytes;
+use knarr_array::path_bytes;
+use knarr_config::FileRule;
 
 /// Formats in which files are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Config, FileRule, Output, Route};
 use knarr_codec::codec::{FilterSet, ReaderLevel};
+use knarr_config::{Config, FileRule, Output, Route};
 use knarr_link::Peer;
 use knarr_mapped::NodeAccount;
 

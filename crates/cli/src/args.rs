@@ -111,7 +111,7 @@ pub(crate) struct Inputs {
 pub(crate) struct Wishes {
     /// Configuration file; the first [[file]] whose pattern matches the input sets the defaults
     #[arg(short, long, value_name = "FILE")]
-    #[serde(with = "knarr_run::path_bytes::option")]
+    #[serde(with = "knarr_array::path_bytes::option")]
     pub(crate) config: Option<PathBuf>,
     /// What to optimise: speed, balanced, ratio, archive or energy; weights such as 'ratio=0.4,encode=0.3,decode=0.3'; limits such as 'encode>=300MB/s' [default: balanced]
     #[arg(long, value_name = "GOAL")]

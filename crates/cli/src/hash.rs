@@ -1,7 +1,7 @@
 //! `knarr hash`: content apart from storage.
 
 use knarr_array::error::Result;
-use knarr_capture::config::Machine;
+use knarr_config::Machine;
 use knarr_flow::content::{self, FileHash};
 use std::path::Path;
 

@@ -18,14 +18,14 @@ use crate::terminal::tell;
 /// One input and its output, with all that was asked for: what another process needs, too.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct One {
-    #[serde(with = "knarr_run::path_bytes")]
+    #[serde(with = "knarr_array::path_bytes")]
     pub(crate) input: PathBuf,
-    #[serde(with = "knarr_run::path_bytes")]
+    #[serde(with = "knarr_array::path_bytes")]
     pub(crate) output: PathBuf,
     inputs: Inputs,
     variable: Vec<String>,
     wishes: Wishes,
-    #[serde(with = "knarr_run::path_bytes::option")]
+    #[serde(with = "knarr_array::path_bytes::option")]
     plan: Option<PathBuf>,
     force: bool,
     verify: bool,

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::config::{Config, Machine};
 use knarr_choose::plan::Plan;
 use knarr_codec::chain::ChainSpec;
+use knarr_config::{Config, Machine};
 use knarr_flow::energy::Site;
 use knarr_flow::settings::{Name, Rule, Settings};
 use knarr_routes::compress::{named_plan, read_plan};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use knarr_array::error::Result;
-use knarr_capture::config::Machine;
+use knarr_config::Machine;
 use knarr_run::means::{self, Means};
 
 /// Threads, memory, profile and model, for every command that works on values.

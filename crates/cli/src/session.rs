@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use knarr_array::error::{Error, Result};
-use knarr_capture::config::Machine;
+use knarr_config::Machine;
 use knarr_flow::engine::Engine;
 use knarr_run::means::Means;
 

@@ -1,7 +1,7 @@
 //! `knarr verify`: equal bits, or the largest error against the promised bound.
 
 use knarr_array::error::Result;
-use knarr_capture::config::Machine;
+use knarr_config::Machine;
 use knarr_flow::content::{self, Difference, MetadataDifference, VariableComparison};
 
 use crate::args::Verify;

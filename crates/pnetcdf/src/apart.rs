@@ -9,8 +9,8 @@ use std::sync::{Arc, OnceLock};
 
 use knarr_array::comm::{Comm, agree, all_gather, read, written};
 use knarr_array::error::{Error, Result};
-use knarr_capture::config::InFlight;
 use knarr_capture::{HandedOver, NodePart, SpoolPlace, Writers};
+use knarr_config::InFlight;
 use knarr_handover::{Bounded, Bounds, Crossed, Far, Held, Pace, Within, next_number};
 use knarr_link::{Link, Peer, link_to};
 use serde::{Deserialize, Serialize};

@@ -15,10 +15,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use knarr_array::error::Result;
-use knarr_capture::config::FileRule;
 use knarr_capture::meeting::{Component, Offers, Presence, Taking, Wanting, Watch};
 use knarr_capture::program::run;
 use knarr_capture::{Event, HandedOver, Part, Reading, Took};
+use knarr_config::FileRule;
 
 use crate::awaiting::{Reader, note_asked, over};
 use crate::wanted::{Wanted, wanted_to};

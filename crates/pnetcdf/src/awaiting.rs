@@ -8,9 +8,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::config::{Publish, TransferRule};
 use knarr_capture::meeting::{Gone, Made, Met, Offers, Presence, Taken, Taking, Watch, image_of};
 use knarr_capture::{Event, HandedOver, SpoolPlace};
+use knarr_config::{Publish, TransferRule};
 use knarr_handover::PutLog;
 
 use crate::wanted::Wanted;

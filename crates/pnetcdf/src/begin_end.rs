@@ -12,10 +12,10 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use knarr_array::comm::{Comm, agree, all_gather, read, share, written};
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::config::{FileRule, Output, Wait};
 use knarr_capture::meeting::begin_session;
 use knarr_capture::program::run;
 use knarr_capture::{Event, HandedOver, Part, SpoolPlace, Writers, account_of, key_of, place_of};
+use knarr_config::{FileRule, Output, Wait};
 use knarr_handover::{PutLog, Room};
 use knarr_mapped::map_file;
 use knarr_names::{Call, Names, Over, here};

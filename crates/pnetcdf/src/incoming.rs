@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use knarr_array::comm::{Comm, agree, all_gather, barrier, read, share, written};
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::config::{Publish, TransferRule};
 use knarr_capture::meeting::{Met, Taking, Watch};
 use knarr_capture::program::run;
 use knarr_capture::{Event, HandedOver, NodePart, Point, Published, Reading, SpoolPlace, Took};
+use knarr_config::{Publish, TransferRule};
 use knarr_handover::{Crossed, Gathered, Held, Pattern};
 
 use serde::{Deserialize, Serialize};

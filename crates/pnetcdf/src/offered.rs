@@ -6,10 +6,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use knarr_array::error::{Error, Result};
-use knarr_capture::config::TransferRule;
 use knarr_capture::meeting::{Met, Watch};
 use knarr_capture::program::Run;
 use knarr_capture::{Event, HandedOver, Reading, SpoolPlace};
+use knarr_config::TransferRule;
 
 /// Bytes of a header, at most. PnetCDF may have made the file as long as its values would be, but reserves no memory.
 const LONGEST: u64 = 1 << 28;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use knarr_array::comm::share;
 use knarr_array::error::ErrorKind;
-use knarr_capture::config::Output;
 use knarr_capture::{Event, Form, Part};
+use knarr_config::Output;
 
 use crate::arriving;
 use crate::begin_end::{await_delivery, await_elsewhere};

@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 
 use knarr_array::comm::{agree, share};
 use knarr_array::error::{Error, Result};
-use knarr_capture::config::FileRule;
 use knarr_capture::{Event, Form, HandedOver, Request, Shown, account_of};
+use knarr_config::FileRule;
 use serde::{Deserialize, Serialize};
 
 use crate::apart::Homes;

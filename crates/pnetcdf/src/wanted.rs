@@ -4,9 +4,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use knarr_capture::config::{FileRule, Output};
 use knarr_capture::program::{Run, run};
 use knarr_capture::{Part, SpoolPlace};
+use knarr_config::{FileRule, Output};
 
 /// A file that a rule matches, and may want handed over.
 pub struct Wanted {

@@ -3,9 +3,9 @@
 use knarr_array::error::{Error, Result};
 use knarr_array::libver::Release;
 use knarr_array::quality::Quality;
-use knarr_capture::config::VariableRule;
 use knarr_choose::predictor::Predictor;
 use knarr_codec::codec::ReaderLevel;
+use knarr_config::VariableRule;
 use knarr_flow::engine::{Engine, parse_size};
 use knarr_flow::pack::Packer;
 use knarr_flow::settings::Settings;

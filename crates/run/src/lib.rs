@@ -10,7 +10,6 @@
 pub mod launch;
 pub mod means;
 pub mod notices;
-pub mod path_bytes;
 pub mod processes;
 pub mod sets;
 mod signals;

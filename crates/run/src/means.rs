@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use knarr_array::error::Result;
-use knarr_capture::config::Machine;
 use knarr_choose::predictor::Predictor;
 use knarr_choose::profile::Profile;
+use knarr_config::Machine;
 use knarr_flow::engine::{Engine, parse_size};
 use serde::{Deserialize, Serialize};
 
@@ -44,9 +44,9 @@ pub struct Means {
     /// What the user says is so many times as much.
     mem_asked: u64,
     /// Built in if there is none, as the model.
-    #[serde(with = "crate::path_bytes::option")]
+    #[serde(with = "knarr_array::path_bytes::option")]
     profile: Option<PathBuf>,
-    #[serde(with = "crate::path_bytes::option")]
+    #[serde(with = "knarr_array::path_bytes::option")]
     model: Option<PathBuf>,
 }
 

@@ -10,7 +10,7 @@ use knarr_link::Peer;
 use serde::{Deserialize, Serialize};
 
 use super::names::{ADDRESS, name_of};
-use crate::message::path_bytes;
+use knarr_array::path_bytes;
 
 /// Bytes of an address, at most.
 const LONGEST: u64 = 1 << 16;

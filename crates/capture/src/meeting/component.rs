@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use super::address::Address;
 use super::names::{ADDRESS, ENDED, NODE, RUNNING, in_directory, name_of, numbers};
 use crate::document::get;
-use crate::message::path_bytes;
 use crate::settled::settled;
+use knarr_array::path_bytes;
 
 /// Locked for a moment by launchers that come and go. Empty unless one of them was killed: on a network file system what a file
 /// has that is opened is new, while a file of a new name may not be seen for a minute.

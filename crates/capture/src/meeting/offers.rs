@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::images::image_of;
 use super::names::in_directory;
-use crate::config::TransferRule;
 use crate::document::{get, put};
 use crate::settled::settled;
+use knarr_config::TransferRule;
 
 /// Number of the newest session of a file.
 const NEWEST: &str = "newest.json";

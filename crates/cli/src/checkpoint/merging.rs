@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use knarr_array::error::{Error, Result};
-use knarr_capture::config::{Config, FileRule, Machine, Route};
 use knarr_checkpoint::similarity::BUNDLE_BELOW;
 use knarr_checkpoint::{PackOptions, Similarity};
+use knarr_config::{Config, FileRule, Machine, Route};
 
 use super::args::Merging;
 

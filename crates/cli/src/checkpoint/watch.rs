@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::table;
-use knarr_capture::config::Ranks;
 use knarr_checkpoint::measured::By;
 use knarr_checkpoint::pattern::Pattern;
 use knarr_checkpoint::{Input, PackOptions};
+use knarr_config::Ranks;
 use knarr_flow::engine::{Engine, Progress};
 use knarr_run::means::Means;
 use knarr_run::watch::{Complete, Directory, End, Host, Made, Packing, Rules, Steps, Stop, Verdict, Watching, Writers};

@@ -172,7 +172,7 @@ pub(crate) fn stored(path: &Path, codecs: &CodecList) -> Stored {
 
 /// [`stored`] for another process.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct LookInto(#[serde(with = "knarr_run::path_bytes")] PathBuf);
+pub(crate) struct LookInto(#[serde(with = "knarr_array::path_bytes")] PathBuf);
 
 impl Task for LookInto {
     const NAME: &'static str = "look into";

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use knarr_array::error::Result;
-use knarr_capture::config::Machine;
 use knarr_choose::plan::Plan;
+use knarr_config::Machine;
 use knarr_routes::compress::notes;
 use knarr_run::launch::{CANNOT_BEGIN, Done, Ended, Launch, NameWaits, Options, Ran, Taken, packed, undelivered};
 use knarr_run::means::Means;

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 use knarr_array::comm::barrier;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::region::{Region, Regions};
-use knarr_capture::config::{FileRule, Publish};
 use knarr_capture::program::run;
 use knarr_capture::{Point, Published};
+use knarr_config::{FileRule, Publish};
 use knarr_handover::{Gathered, Put, PutLog};
 
 use crate::access::{Access, Elements, Kind, Memory};

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use knarr_array::error::Error;
 use knarr_capture::Event;
-use knarr_capture::config::{FileRule, Route};
 use knarr_capture::program::run;
+use knarr_config::{FileRule, Route};
 use knarr_handover::{Gathered, PutLog};
 use knarr_pnetcdf::{Incoming, Ranks};
 

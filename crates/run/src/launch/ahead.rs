@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::config::{Output, Route};
 use knarr_capture::{Datasets, HandedOver};
 use knarr_choose::plan::Plan;
+use knarr_config::{Output, Route};
 use knarr_flow::engine::{Engine, Progress, Silent};
 use knarr_flow::pipeline::for_later;
 use knarr_flow::settings::Settings;
@@ -40,11 +40,11 @@ const ATTEMPTS: u32 = 5;
 /// Encodes what a file has by now.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct EncodeAhead {
-    #[serde(with = "crate::path_bytes")]
+    #[serde(with = "knarr_array::path_bytes")]
     directory: PathBuf,
     handed: HandedOver,
     /// Where the chunks go.
-    #[serde(with = "crate::path_bytes")]
+    #[serde(with = "knarr_array::path_bytes")]
     chunks: PathBuf,
     earlier: Option<Plan>,
 }

@@ -17,13 +17,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::config::{Config, FileRule, Route};
 use knarr_capture::{Event, Message};
 use knarr_checkpoint::measured::{self, By, Measured};
 use knarr_checkpoint::pattern::Pattern;
 use knarr_checkpoint::set::is_set;
 use knarr_checkpoint::sets;
 use knarr_checkpoint::{Input, PackOptions};
+use knarr_config::{Config, FileRule, Route};
 use knarr_flow::engine::{Engine, Progress, Silent};
 
 use super::ledger::{Closing, Ledger};

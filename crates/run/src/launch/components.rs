@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, Result};
-use knarr_capture::config::{Config, Route, TransferRule};
 use knarr_capture::meeting::{Component, Launcher};
+use knarr_config::{Config, Route, TransferRule};
 
 /// The directories in which the program meets others, as the component `name`, and that name; `None` without transfers.
 ///

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::model::Variable;
-use knarr_capture::config::{FileRule, Output, Route};
 use knarr_capture::{Datasets, Form, HandedOver, NodePart, Reading, Shown, account_of};
 use knarr_choose::plan::Plan;
 use knarr_codec::chain::ChainSpec;
+use knarr_config::{FileRule, Output, Route};
 use knarr_flow::engine::{Engine, Progress};
 use knarr_flow::network::url_of;
 use knarr_flow::output::FileIdentity;
@@ -35,7 +35,7 @@ use crate::worker::{Effort, Failure, Task, Worker};
 /// Makes the file that lies in a directory of the spool.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Deliver {
-    #[serde(with = "crate::path_bytes")]
+    #[serde(with = "knarr_array::path_bytes")]
     directory: PathBuf,
     handed: HandedOver,
     /// Directories of the parts that are on this machine, by their numbers; links lead to the others.
@@ -204,10 +204,10 @@ fn has_header(directory: &Path) -> bool {
 /// Writes what a file or a session holds in another format, for a program whose library does not read that.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Show {
-    #[serde(with = "crate::path_bytes")]
+    #[serde(with = "knarr_array::path_bytes")]
     directory: PathBuf,
     /// Where it is written if it finds no memory.
-    #[serde(with = "crate::path_bytes")]
+    #[serde(with = "knarr_array::path_bytes")]
     disk: PathBuf,
     shown: Shown,
 }

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use knarr_array::error::Result;
-use knarr_capture::config::FileRule;
 use knarr_codec::codec::FilterSet;
+use knarr_config::FileRule;
 use knarr_flow::engine::{Engine, Progress};
 use knarr_flow::settings::Settings;
 use knarr_routes::compress::{Forecast, forecast};
@@ -15,7 +15,7 @@ use crate::worker::Task;
 /// Finds out what packing a file would give.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Estimate {
-    #[serde(with = "crate::path_bytes")]
+    #[serde(with = "knarr_array::path_bytes")]
     pub(super) input: PathBuf,
     pub(super) rule: FileRule,
     pub(super) filters: Option<FilterSet>,

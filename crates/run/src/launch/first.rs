@@ -208,9 +208,9 @@ fn make(directory: &Path, user: u32) -> Result<()> {
 /// What the others need to start the program.
 #[derive(Serialize, Deserialize)]
 struct Ready {
-    #[serde(with = "crate::path_bytes")]
+    #[serde(with = "knarr_array::path_bytes")]
     run: PathBuf,
-    #[serde(with = "crate::path_bytes")]
+    #[serde(with = "knarr_array::path_bytes")]
     preload: PathBuf,
 }
 

@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use knarr_array::coordinates::Coordinates;
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::config::InFlight;
 use knarr_capture::{Datasets, HandedOver};
+use knarr_config::InFlight;
 use knarr_flow::engine::{Engine, Progress, Silent};
 use knarr_formats::described;
 use knarr_handover::{Crossed, Question, Within};
@@ -56,7 +56,7 @@ impl Flights {
 /// Which bounds hold for a file that is offered, in a process of its own: what reads headers may crash.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct FindBounds {
-    #[serde(with = "crate::path_bytes")]
+    #[serde(with = "knarr_array::path_bytes")]
     directory: PathBuf,
 }
 
@@ -213,7 +213,7 @@ mod tests {
     use crate::means::Resources;
     use knarr_array::array::{DType, Endian};
     use knarr_array::quality::Observed;
-    use knarr_capture::config::Config;
+    use knarr_config::Config;
 
     const RULE: &str = "[[file]]\npattern = \"*\"\nroute = \"transfer\"\nfrom = \"a\"\nto = [\"b\"]\n";
 

@@ -22,9 +22,9 @@ use crate::worker::{Effort, Task, Worker};
 /// Writes what a packed file holds to another one, as the program has made it.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Unpack {
-    #[serde(with = "crate::path_bytes")]
+    #[serde(with = "knarr_array::path_bytes")]
     input: PathBuf,
-    #[serde(with = "crate::path_bytes")]
+    #[serde(with = "knarr_array::path_bytes")]
     output: PathBuf,
     as_made: AsMade,
 }

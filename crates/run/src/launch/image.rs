@@ -403,9 +403,9 @@ impl Header {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knarr_capture::config::Config;
     use knarr_capture::meeting::{Address, Launcher, Made, Met};
     use knarr_capture::{Point, Published};
+    use knarr_config::Config;
     use knarr_link::{Peer, Secret};
 
     /// A launcher whose sessions have one header, and one whose session has gone.

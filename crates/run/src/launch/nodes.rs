@@ -433,8 +433,8 @@ impl Answers for Shared {
 mod tests {
     use super::*;
     use crate::means::Resources;
-    use knarr_capture::config::Config;
     use knarr_codec::codec::CodecList;
+    use knarr_config::Config;
     use knarr_link::Secret;
 
     fn means() -> Means {

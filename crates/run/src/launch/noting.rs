@@ -142,7 +142,7 @@ pub(super) fn remove(scratch: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knarr_capture::config::Config;
+    use knarr_config::Config;
     use std::os::unix::fs::symlink;
 
     fn begin(scratch: &Path) -> Noting {

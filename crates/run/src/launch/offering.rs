@@ -65,7 +65,7 @@ pub(super) struct MadeFile {
     /// Name of a directory in the spool, for notes.
     pub(super) file: String,
     /// The file, as the program knows it.
-    #[serde(with = "crate::path_bytes")]
+    #[serde(with = "knarr_array::path_bytes")]
     pub(super) target: PathBuf,
     pub(super) made: Made,
 }
@@ -274,7 +274,7 @@ fn readable<T>(read: Result<Option<T>>) -> Result<Option<T>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knarr_capture::config::Config;
+    use knarr_config::Config;
 
     const RULE: &str = "[[file]]\npattern = \"*\"\nroute = \"transfer\"\nfrom = \"a\"\nto = [\"b\"]\n";
 

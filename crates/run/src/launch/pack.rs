@@ -16,9 +16,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use knarr_array::error::{Error, Result};
-use knarr_capture::config::{FileRule, Output, Route};
 use knarr_capture::{HandedOver, Snapshot};
 use knarr_codec::codec::{FilterSet, ReaderLevel};
+use knarr_config::{FileRule, Output, Route};
 use knarr_flow::engine::Silent;
 use knarr_flow::output::FileIdentity;
 use knarr_routes::compress::Repacked;

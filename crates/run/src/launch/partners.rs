@@ -10,9 +10,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::Result;
-use knarr_capture::config::Route;
 use knarr_capture::meeting::{Address, Component, Launcher, Listed, Met, Presence, Watch, has_local_locks};
 use knarr_capture::{ALIVE, ENDED, Part, Snapshot, SpoolPlace, settled};
+use knarr_config::Route;
 
 use super::news::spawn;
 use super::telling::{Key, Telling, patience};
@@ -296,7 +296,7 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knarr_capture::config::Config;
+    use knarr_config::Config;
     use std::fs;
 
     struct Quiet;

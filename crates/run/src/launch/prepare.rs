@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::config::{Config, FileRule, Output, Route};
 use knarr_capture::meeting::{Component, Launcher};
 use knarr_capture::{HandedOver, Snapshot};
+use knarr_config::{Config, FileRule, Output, Route};
 use knarr_flow::engine::Engine;
 use knarr_flow::output::remove_abandoned;
 use knarr_flow::read_store::Part;

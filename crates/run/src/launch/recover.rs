@@ -156,17 +156,25 @@ fn is_empty(part: &Path, handed: &HandedOver) -> bool {
     HandedOver::left_in(part).is_ok_and(|open| holds_nothing(part, open.as_ref().unwrap_or(handed)))
 }
 
-/// The rank that has the header may have been killed before it had written it: another one did so then.
+/// The rank that has the header may have been killed, or have found no room, before it had written it, or the list of all datasets:
+/// another one did so then. All create the same datasets in the same order.
 fn bring_header(directory: &Path, found: &BTreeMap<usize, PathBuf>) {
     let header = directory.join(HandedOver::HEADER);
-    let has_header = |part: &&PathBuf| part.join(HandedOver::HEADER).exists();
-    let Some(part) = found.values().find(has_header).filter(|_| !header.exists()) else { return };
-    if let Ok(Some(datasets)) = Datasets::read(part) {
-        let beside = header.with_extension("new");
-        let copied = datasets.save(directory).is_ok() && std::fs::copy(part.join(HandedOver::HEADER), &beside).is_ok();
-        // If that fails, what makes the file says that there is no header.
-        let _ = copied && std::fs::rename(beside, header).is_ok();
+    let listed = |part: &Path| {
+        let datasets = Datasets::read(part).ok().flatten();
+        datasets.filter(|_| part.join(HandedOver::HEADER).exists())
+    };
+    let number = |datasets: &Datasets| datasets.addresses.len();
+    let own = listed(directory);
+    let others = found.values().filter_map(|part| Some((part, listed(part)?)));
+    let Some((part, datasets)) = others.max_by_key(|(_, datasets)| number(datasets)) else { return };
+    if own.is_some_and(|own| number(&own) >= number(&datasets)) {
+        return;
     }
+    let beside = header.with_extension("new");
+    let copied = datasets.save(directory).is_ok() && std::fs::copy(part.join(HandedOver::HEADER), &beside).is_ok();
+    // If that fails, what makes the file says that there is no header.
+    let _ = copied && std::fs::rename(beside, header).is_ok();
 }
 
 /// What lies in `directory`, or the part of the node that makes the file, if that can be read here.

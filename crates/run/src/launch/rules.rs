@@ -1,8 +1,8 @@
 //! Rules that no file can meet: a program should not run for hours before it learns of that.
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::config::{Config, FileRule, Output, Route};
 use knarr_codec::codec::CodecList;
+use knarr_config::{Config, FileRule, Output, Route};
 use knarr_flow::pipeline::check_chains;
 use knarr_routes::compress::OutputFormat;
 

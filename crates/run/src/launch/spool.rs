@@ -270,7 +270,7 @@ pub(super) fn recoverable(directory: &Path) -> Result<Vec<PathBuf>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use knarr_capture::config::Config;
+    use knarr_config::Config;
 
     /// A spool with an open file.
     fn spool(folder: &Path) -> Spool {

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use knarr_array::error::Result;
 use knarr_capture::Prescription;
-use knarr_capture::config::FileRule;
 use knarr_codec::codec::FilterSet;
+use knarr_config::FileRule;
 use knarr_flow::engine::{Engine, Progress};
 use knarr_flow::output::Replaces;
 use knarr_flow::settings::Settings;
@@ -19,9 +19,9 @@ use crate::worker::Task;
 /// Writes what a file holds to another one, packed.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct PackFile {
-    #[serde(with = "crate::path_bytes")]
+    #[serde(with = "knarr_array::path_bytes")]
     pub(super) input: PathBuf,
-    #[serde(with = "crate::path_bytes")]
+    #[serde(with = "knarr_array::path_bytes")]
     pub(super) output: PathBuf,
     pub(super) rule: FileRule,
     pub(super) filters: Option<FilterSet>,
@@ -46,7 +46,7 @@ impl Task for PackFile {
 /// Looks at a file that was compressed as it was written.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Look {
-    #[serde(with = "crate::path_bytes")]
+    #[serde(with = "knarr_array::path_bytes")]
     pub(super) path: PathBuf,
     /// Number of the rule.
     pub(super) number: usize,

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use knarr_array::error::Result;
-use knarr_capture::config::Route;
 use knarr_capture::meeting::{Met, Presence};
 use knarr_capture::{Snapshot, SpoolPlace};
+use knarr_config::Route;
 
 /// A component, and the directory in which it is met.
 pub(super) type Key = (PathBuf, String);

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use knarr_array::error::{Error, ErrorKind};
 use knarr_array::quality::Observed;
-use knarr_capture::config::{FileRule, Route, WhenLate};
 use knarr_capture::meeting::{Component, Presence, begin_session};
 use knarr_capture::{Event, HandedOver, Reading, SpoolPlace};
+use knarr_config::{FileRule, Route, WhenLate};
 use knarr_handover::Crossed;
 use knarr_link::SILENCE;
 

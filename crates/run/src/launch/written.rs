@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use knarr_array::array::{ArraySpec, DType};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::Prescription;
-use knarr_capture::config::{Config, FileRule};
 use knarr_codec::chain::{Chain, ChainSpec};
 use knarr_codec::client_data::{ClientData, Wishes};
 use knarr_codec::codec::{CodecList, FilterSet, Loss, REGISTERED, ReaderLevel};
+use knarr_config::{Config, FileRule};
 use serde::{Deserialize, Serialize};
 
 const VERSION: u32 = 1;

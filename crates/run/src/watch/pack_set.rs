@@ -13,17 +13,17 @@ use crate::worker::Task;
 #[derive(Serialize, Deserialize)]
 pub(crate) struct PackSet {
     inputs: Vec<File>,
-    #[serde(with = "crate::path_bytes")]
+    #[serde(with = "knarr_array::path_bytes")]
     target: PathBuf,
     /// But for the earlier set.
     options: PackOptions,
-    #[serde(with = "crate::path_bytes::option")]
+    #[serde(with = "knarr_array::path_bytes::option")]
     base: Option<PathBuf>,
 }
 
 #[derive(Serialize, Deserialize)]
 struct File {
-    #[serde(with = "crate::path_bytes")]
+    #[serde(with = "knarr_array::path_bytes")]
     path: PathBuf,
     name: Vec<u8>,
     number: u64,

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use knarr_array::error::{Error, Result};
-use knarr_capture::config::Ranks;
+use knarr_config::Ranks;
 
 /// The ranks that write a file in each step: `64` are ranks 0 to 63, `1-64` and `0-31,40` those that are named.
 #[derive(Debug)]

@@ -27,22 +27,24 @@ const ALLOWED: &[(&str, &str)] = &[
     ("native", "array codec"),
     ("zip", "array flow"),
     ("formats", "array codec flow checkpoint handover zip"),
-    ("capture", "array codec flow checkpoint handover mapped link names"),
-    ("pnetcdf", "array caller handover link mapped capture mpi names"),
-    ("preload", "array codec flow handover capture caller pnetcdf names"),
+    ("config", "array codec flow checkpoint"),
+    ("capture", "array codec flow config handover mapped link names"),
+    ("pnetcdf", "array caller handover link mapped capture config mpi names"),
+    ("preload", "array codec flow handover capture config caller pnetcdf names"),
     ("routes", "array codec choose flow handover formats zip"),
     ("s3", "array flow"),
     ("h5filter", "array codec flow native caller"),
     ("capi", "array codec choose flow handover mapped checkpoint native formats routes mpi"),
     ("capi-static", "array codec choose flow handover mapped checkpoint native mpi"),
-    ("python", "array codec choose flow mapped checkpoint capture native formats routes s3"),
-    ("run", "array codec choose flow handover mapped link checkpoint capture native formats routes s3 names"),
+    ("python", "array codec choose flow mapped checkpoint config native formats routes s3"),
+    ("run", "array codec choose flow handover mapped link checkpoint config capture native formats routes s3 names"),
     ("testing", "array codec flow handover link"),
-    ("cli", "array codec choose flow checkpoint capture native formats routes s3 mpi link run"),
+    ("cli", "array codec choose flow checkpoint config native formats routes s3 mpi link run"),
 ];
 
 /// Crates without unsafe code. They link no C library.
-const SAFE: &[&str] = &["array", "codec", "choose", "flow", "handover", "checkpoint", "capture", "zip", "link"];
+const SAFE: &[&str] =
+    &["array", "codec", "choose", "flow", "handover", "checkpoint", "config", "capture", "zip", "link"];
 
 fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

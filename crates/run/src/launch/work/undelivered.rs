@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use knarr_array::error::{Error, ErrorKind};
 use knarr_capture::HandedOver;
-use knarr_capture::config::Output;
+use knarr_config::Output;
 
 use super::super::spool::Spool;
 use super::Work;

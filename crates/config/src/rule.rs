@@ -12,7 +12,7 @@ use super::compress::{CompressRule, Output, When};
 use super::restart::NamePattern;
 use super::route::Route;
 use super::transfer::TransferRule;
-use crate::message::path_bytes;
+use knarr_array::path_bytes;
 
 /// `[[file]]`: what all routes have, and what each of them asks for. The keys of routes that are not this one's say nothing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -96,7 +96,7 @@ fn store_of(file: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::Config;
 
     #[test]
     fn what_is_made_of_a_file_depends_on_the_output() {

@@ -1,4 +1,5 @@
 //! `knarr.toml`: the one configuration file. Unknown keys are errors that show the line.
+#![forbid(unsafe_code)]
 
 mod checkpoint;
 mod checks;
