@@ -4,12 +4,12 @@ use std::ffi::{CString, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
+use knarr_captured::{Ranks, Wanted};
+
 use crate::codes::{WRITE, has_opened};
 use crate::file::{Captured, Values};
 use crate::files::{self, Written};
-use crate::ranks::Ranks;
 use crate::real::Open;
-use crate::wanted::Wanted;
 
 /// Opens a file that all ranks have open for writing. `Err` if they have not, and nothing was opened. Collective.
 ///

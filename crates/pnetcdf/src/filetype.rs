@@ -9,6 +9,7 @@ use knarr_array::region::Regions;
 
 use crate::access::{Access, Elements, Kind, Memory, Shape};
 use crate::codes::{EINVALCOORDS, EIOMISMATCH, ENULLBUF, ETYPE_MISMATCH, EUNSPTETYPE, NOERR, Offset};
+use crate::datatypes::Datatypes;
 use crate::element::Element;
 use crate::file::{Captured, How};
 use crate::real::real;

@@ -7,16 +7,14 @@ use std::path::{Path, PathBuf};
 use knarr_array::comm::share;
 use knarr_array::error::ErrorKind;
 use knarr_capture::{Event, Form, Part};
+use knarr_captured::{Ranks, Wanted, await_delivery, await_elsewhere, show, wanted_to};
 use knarr_config::Output;
 
 use crate::arriving;
-use crate::begin_end::{await_delivery, await_elsewhere};
 use crate::beside;
 use crate::codes::EREAD;
-use crate::ranks::Ranks;
 use crate::real::Open;
-use crate::shown::{open_shown, show};
-use crate::wanted::{Wanted, wanted_to};
+use crate::shown::open_shown;
 
 /// Opens a file, after what was handed over under its name has been delivered. `None` if the library is to open the file
 /// itself.

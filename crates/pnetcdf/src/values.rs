@@ -2,10 +2,12 @@
 
 use std::ffi::c_int;
 
+use knarr_captured::Ranks;
+
 use crate::access::{Elements, Kind, Memory, dense};
 use crate::codes::{COUNT_IGNORE, ECHAR, EINVAL, EIOMISMATCH, ENULLBUF, ERANGE, EUNSPTETYPE, NOERR};
+use crate::datatypes::Datatypes;
 use crate::element::{Element, convert};
-use crate::ranks::Ranks;
 use crate::variables::Variable;
 
 /// Bytes that are converted at once.

@@ -6,12 +6,12 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use knarr_capture::Event;
+use knarr_captured::{Ranks, tell};
 use knarr_names::own;
 
 use super::guarded;
-use crate::begin_end::{end, tell};
+use crate::begin_end::end;
 use crate::files;
-use crate::ranks::Ranks;
 use crate::real::use_library;
 use crate::shown;
 

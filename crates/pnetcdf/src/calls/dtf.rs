@@ -5,26 +5,18 @@
 
 use std::ffi::{CStr, c_char, c_int};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use knarr_capture::Event;
 use knarr_capture::program::run;
+use knarr_captured::sessions::count_transfers;
+use knarr_captured::wanted;
 
 use crate::codes::NOERR;
 use crate::file::{Captured, Transfer};
 use crate::files;
-use crate::wanted::wanted;
 
 /// The component has another name than the run.
 const OTHER_NAME: c_int = 1;
-
-/// This program has called `dtf_init`.
-static USED: AtomicBool = AtomicBool::new(false);
-
-/// True if this program calls DTF.
-pub(crate) fn uses_dtf() -> bool {
-    USED.load(Ordering::Relaxed)
-}
 
 /// What was put so far is shown to the components that read the file; or what was to be got is there.
 ///
@@ -42,7 +34,7 @@ unsafe fn transfer(path: *const c_char, file: c_int, how: Transfer) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dtf_init(configuration: *const c_char, component: *const c_char) -> c_int {
-    USED.store(true, Ordering::Relaxed);
+    count_transfers();
     let (Some(run), false) = (run(), configuration.is_null() || component.is_null()) else { return NOERR };
     // SAFETY: DTF wants NUL-terminated names.
     let (path, name) = unsafe { (CStr::from_ptr(configuration), CStr::from_ptr(component)) };

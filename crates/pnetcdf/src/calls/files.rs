@@ -34,7 +34,7 @@ export!("ncmpi_open", (comm: usize, path: *const c_char, mode: c_int, info: usiz
 
 export!("ncmpi_delete", (path: *const c_char, info: usize), real => {
     // SAFETY: the program's own argument.
-    own(|| unsafe { begin_end::await_named(path) });
+    own(|| unsafe { knarr_captured::await_named(path) });
     real()
 });
 

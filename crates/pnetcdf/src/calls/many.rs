@@ -6,6 +6,7 @@ use std::ffi::{c_int, c_void};
 use super::{each_type, export};
 use crate::access::{Access, Kind, Memory, Shape};
 use crate::codes::{NOERR, Offset};
+use crate::datatypes::Datatypes;
 use crate::element::Element;
 use crate::file::{Captured, How};
 use crate::files;

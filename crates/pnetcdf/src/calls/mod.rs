@@ -12,9 +12,6 @@ mod many;
 mod nonblocking;
 mod session;
 
-pub(crate) use dtf::uses_dtf;
-pub(crate) use session::note_opened;
-
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 compile_error!("knarr-pnetcdf has trampolines for x86-64 and 64-bit ARM only: write them in calls/mod.rs");
 

@@ -2,6 +2,7 @@
 //! The program's own library has a file of the same definitions and no values, the header; all that is asked of it and of its
 //! codes goes there.
 
+mod nonblocking;
 mod reading;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,19 +18,18 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::region::{Region, Regions};
 use knarr_capture::program::run;
 use knarr_capture::{Point, Published};
+use knarr_captured::Ranks;
+use knarr_captured::sessions::{Incoming, await_transfer, publish};
 use knarr_config::{FileRule, Publish};
 use knarr_handover::{Gathered, Put, PutLog};
 
-use crate::access::{Access, Elements, Kind, Memory};
+use crate::access::{Access, Elements};
 use crate::codes::{
-    EINDEFINE, EINDEP, EINTOVERFLOW, EINVAL_REQUEST, EINVALCOORDS, ENOTFILL, ENOTINDEP, ENOTRECVAR, ENOTVAR, EPERM,
-    EWRITE, NOERR, Offset, REQ_NULL,
+    EINDEFINE, EINDEP, EINTOVERFLOW, EINVALCOORDS, ENOTFILL, ENOTINDEP, ENOTRECVAR, ENOTVAR, EPERM, EREAD, EWRITE,
+    NOERR, Offset,
 };
-use crate::incoming::Incoming;
-use crate::offered::{await_transfer, publish};
-use crate::ranks::Ranks;
 use crate::real::real;
-use crate::requests::{Request, Requests, Wanted};
+use crate::requests::{Requests, Wanted};
 use crate::values::{gather, held, in_file_type, settled};
 use crate::variables::{Variable, Variables, name};
 
@@ -416,7 +416,7 @@ impl Captured {
         let (_, code) = self.wait(&Wanted::Ahead, self.mode == Mode::Collective);
         if let Values::Incoming(incoming) = &mut self.values {
             let done = incoming.transferred(self.ranks.comm(), completes);
-            return if code == NOERR { done.err().unwrap_or(NOERR) } else { code };
+            return if code == NOERR { done.map_or(EREAD, |()| NOERR) } else { code };
         }
         if completes {
             return code;
@@ -447,140 +447,6 @@ impl Captured {
         }
         // What fails here fails in the next call, too.
         let _ = barrier(self.ranks.comm());
-    }
-
-    /// A nonblocking put. Its number comes back through `request`. With `attached` its values go through the buffer that the
-    /// program has attached, or so it believes.
-    ///
-    /// # Safety
-    /// The access is as the function says that the program called.
-    pub(crate) unsafe fn put_later(&mut self, access: &Access, request: Option<&mut c_int>, attached: bool) -> c_int {
-        if attached && self.requests.attached.is_none() {
-            return crate::codes::ENULLABUF;
-        }
-        if let Err(code) = self.log() {
-            return code;
-        }
-        let before = self.put_bytes;
-        // PnetCDF takes requests in define mode, too, for variables that are defined.
-        // SAFETY: the caller's promise.
-        let copied = unsafe { self.copy(access) };
-        let (put, records, code) = match copied {
-            Ok(copied) => copied,
-            Err(code) => return code,
-        };
-        let Some(put) = put else {
-            // Nothing to wait for.
-            request.into_iter().for_each(|request| *request = REQ_NULL);
-            return code;
-        };
-        let bytes = if attached { self.put_bytes - before } else { 0 };
-        if let Some((size, used)) = &mut self.requests.attached {
-            if *used + bytes > *size {
-                return crate::codes::EINSUFFBUF;
-            }
-            *used += bytes;
-        }
-        let number = self.requests.add(Request::Put { put: Some(put), records, attached: bytes });
-        if let Some(request) = request {
-            *request = number;
-        }
-        code
-    }
-
-    /// A nonblocking get, which reads when the program waits for it.
-    ///
-    /// # Safety
-    /// The access is as the function says that the program called, until it is waited for.
-    pub(crate) unsafe fn get_later(&mut self, access: &Access, request: Option<&mut c_int>) -> c_int {
-        let checked = self.variable(access.variable).and_then(|(variable, is_cdf5)| {
-            let memory = settled(&self.ranks, access.memory)?;
-            held(&self.ranks, &memory, &variable, is_cdf5)?;
-            let grows = self.know_records(&variable)?;
-            // SAFETY: the caller's promise.
-            unsafe { access.elements(&variable, self.records, grows) }.map(|elements| (memory, elements))
-        });
-        let (mut memory, elements) = match checked {
-            Ok(checked) => checked,
-            Err(code) => return code,
-        };
-        if elements.len() == 0 {
-            request.into_iter().for_each(|request| *request = REQ_NULL);
-            return NOERR;
-        }
-        if let Kind::Flexible { datatype, .. } = &mut memory.kind {
-            // The program may free its own meanwhile.
-            *datatype = self.ranks.kept(*datatype);
-        }
-        let number = self.requests.add(Request::Get { variable: access.variable, memory, elements });
-        if let Some(request) = request {
-            *request = number;
-        }
-        NOERR
-    }
-
-    /// Makes requests take effect: those with the numbers `wanted`, or all of a kind. Returns the code of each of `wanted`,
-    /// and the first code that is an error.
-    pub(crate) fn wait(&mut self, wanted: &Wanted, collective: bool) -> (Vec<c_int>, c_int) {
-        let needed = if collective { How::Collective } else { How::Independent };
-        if let Err(code) = self.check(needed) {
-            return (Vec::new(), code);
-        }
-        self.order += u64::from(collective);
-        let taken = self.requests.take(&self.requests.meant(wanted));
-        let mut codes = vec![NOERR; taken.len()];
-        let (mut gets, mut all, mut most) = (Vec::new(), Vec::new(), 0);
-        for (code, request) in codes.iter_mut().zip(taken.into_iter().enumerate()) {
-            match request {
-                (_, Some(Request::Put { put, records, .. })) => {
-                    all.extend(put);
-                    most = most.max(records);
-                }
-                (at, Some(Request::Get { variable, memory, elements })) => gets.push((at, variable, memory, elements)),
-                (_, None) => *code = EINVAL_REQUEST,
-            }
-        }
-        // In one piece: there may be very many of them. What fails fails for all.
-        if let Err(failed) = if all.is_empty() { Ok(()) } else { self.add(all, most) } {
-            codes.iter_mut().filter(|code| **code == NOERR).for_each(|code| *code = failed);
-        }
-        if collective {
-            let mut agreed = self.agree_on_records();
-            if agreed == NOERR && self.rule.transfer.publish() == Publish::Wait {
-                agreed = self.show_values((Publish::Wait, false), self.order);
-                // What comes after this call is not seen.
-                self.order += 1;
-            }
-            if agreed != NOERR {
-                return (codes, agreed);
-            }
-        }
-        for (at, variable, memory, elements) in gets {
-            // SAFETY: the program promised that its memory is there until now.
-            let code = unsafe { self.read_elements(variable, &memory, &elements) }.unwrap_or_else(|code| code);
-            if let Kind::Flexible { datatype, .. } = memory.kind {
-                self.ranks.give_back(datatype);
-            }
-            if let Some(place) = codes.get_mut(at) {
-                *place = code;
-            }
-        }
-        let first = codes.iter().copied().find(|&code| code != NOERR).unwrap_or(NOERR);
-        (codes, first)
-    }
-
-    /// Forgets requests. Returns as [`Captured::wait`].
-    pub(crate) fn cancel(&mut self, wanted: &Wanted) -> (Vec<c_int>, c_int) {
-        let taken = self.requests.take(wanted);
-        for request in taken.iter().flatten() {
-            if let Request::Get { memory: Memory { kind: Kind::Flexible { datatype, .. }, .. }, .. } = request {
-                self.ranks.give_back(*datatype);
-            }
-        }
-        let code = |request: &Option<Request>| if request.is_some() { NOERR } else { EINVAL_REQUEST };
-        let codes: Vec<c_int> = taken.iter().map(code).collect();
-        let first = codes.iter().copied().find(|&code| code != NOERR).unwrap_or(NOERR);
-        (codes, first)
     }
 
     /// Fills a record of a variable. Collective.

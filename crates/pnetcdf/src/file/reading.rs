@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use knarr_array::comm::barrier;
 use knarr_array::error::{Error, ErrorKind};
+use knarr_captured::sessions::{Unread, shown};
 use knarr_handover::{Beneath, Gathered, Held};
 
 use super::{Captured, How, Values};
 use crate::access::{Access, Elements, Memory};
 use crate::codes::{ENOTVAR, EREAD, NOERR};
-use crate::incoming::shown;
 use crate::values::{held, room, scatter, settled};
 use crate::variables::{Variable, name};
 
@@ -116,7 +116,7 @@ impl Captured {
                 let first = elements.regions.iter().find(|(_, count)| !count.contains(&0));
                 format!("variable '{}', {}", name(self.id, number), shown(first))
             };
-            let seen = incoming.beyond(known, wanted)?;
+            let seen = incoming.beyond(known, wanted).map_err(|Unread| EREAD)?;
             let (puts, is_filled) = (Arc::clone(&seen.puts), seen.filled.contains(&number));
             return Ok(Seen { puts, is_filled, newer: seen.point });
         }
@@ -143,7 +143,7 @@ impl Captured {
     pub(crate) fn know_all_records(&mut self) -> std::result::Result<bool, c_int> {
         let (records, may_grow) = match &mut self.values {
             Values::Own(_) => return Ok(false),
-            Values::Incoming(incoming) => incoming.records()?,
+            Values::Incoming(incoming) => incoming.records().map_err(|Unread| EREAD)?,
             Values::Beside(writer) => {
                 let written = writer.upgrade().map(|file| file.lock().unwrap_or_else(PoisonError::into_inner).records);
                 // The program may have closed it meanwhile.

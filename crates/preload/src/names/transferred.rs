@@ -9,8 +9,8 @@
 use std::ffi::{CStr, OsString};
 use std::sync::OnceLock;
 
+use knarr_captured::sessions::{Await, as_file, closed_in, leaves, removed, renamed_to};
 use knarr_names::{Names, here, is_opened_by_library, is_own};
-use knarr_pnetcdf::{Await, as_file, closed_in, leaves, removed, renamed_to};
 
 use super::does::Does;
 use super::uses::Use;

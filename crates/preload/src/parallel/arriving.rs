@@ -12,7 +12,8 @@ use std::time::Instant;
 use knarr_array::comm::agree;
 use knarr_array::error::{Error, Result};
 use knarr_capture::{Datasets, Event, Form, Part};
-use knarr_pnetcdf::{Arrived, Incoming, Place, Ranks, Wanted, arrive, header_of, show, wanted};
+use knarr_captured::sessions::{Arrived, Incoming, arrive, header_of};
+use knarr_captured::{Place, Ranks, Wanted, show, wanted};
 
 use super::begin_end::{Open, is_parallel};
 use super::file::{self, Captured, Values};

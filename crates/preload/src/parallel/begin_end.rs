@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::{Event, Part};
-use knarr_pnetcdf::{
-    Agreed, Closed, Ending, Headers, Ranks, Unplaced, Wanted, agree_on_place, finish, forget, publish_closed, wanted,
+use knarr_captured::sessions::publish_closed;
+use knarr_captured::{
+    Agreed, Closed, Ending, Headers, Ranks, Unplaced, Wanted, agree_on_place, finish, forget, wanted,
 };
 
 use super::file::{self, Captured, Shared, Values, lock, tell};
@@ -269,7 +270,7 @@ pub(super) fn apart_perhaps(wanted: &Wanted, why: String) {
 /// `name` is null or NUL-terminated.
 pub(crate) unsafe fn await_named(name: *const c_char) -> bool {
     // SAFETY: the caller's promise.
-    unsafe { knarr_pnetcdf::await_named(name) }
+    unsafe { knarr_captured::await_named(name) }
 }
 
 /// To be called after a call that may have closed captured files; `has_failed` if that has returned an error. Returns false if the

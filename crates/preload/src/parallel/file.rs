@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use knarr_array::error::Error;
 use knarr_capture::Event;
 use knarr_capture::program::run;
+use knarr_captured::Ranks;
+use knarr_captured::sessions::Incoming;
 use knarr_config::{FileRule, Route};
 use knarr_handover::{Gathered, PutLog};
-use knarr_pnetcdf::{Incoming, Ranks};
 
 use super::convert::pointers;
 use super::header::Header;

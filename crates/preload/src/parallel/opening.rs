@@ -7,8 +7,8 @@ use std::path::Path;
 
 use knarr_array::error::Result;
 use knarr_caller::{Object, forget_failures};
+use knarr_captured::{Ranks, matched};
 use knarr_names::opened_by_library;
-use knarr_pnetcdf::{Ranks, matched};
 
 use super::arriving::{Comes, Held, comes, read_here};
 use super::begin_end::await_named;

@@ -8,7 +8,7 @@ use std::fs::File;
 use knarr_array::comm::agree;
 use knarr_array::error::Error;
 use knarr_capture::{Writers, is_packed};
-use knarr_pnetcdf::{Ranks, Wanted, matched, writers};
+use knarr_captured::{Ranks, Wanted, matched, writers};
 
 use super::begin_end::{apart_perhaps, is_parallel};
 use super::file::tell;
@@ -162,7 +162,7 @@ fn behind_gate(
 /// One of the ranks asks its launcher for the file. Collective.
 fn hand_back(wanted: &Wanted, ranks: &Ranks, behind: u64) -> Result<(), Refused> {
     let (rank, size) = (ranks.comm().rank() as u64, ranks.comm().size() as u64);
-    let mine = if rank + behind == size { knarr_pnetcdf::hand_back(wanted) } else { Ok(()) };
+    let mine = if rank + behind == size { knarr_captured::hand_back(wanted) } else { Ok(()) };
     agree(ranks.comm(), mine).map_err(|error| refused(wanted, ranks, error.to_string()))
 }
 

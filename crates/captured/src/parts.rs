@@ -39,7 +39,7 @@ fn path(bytes: &[u8]) -> PathBuf {
 }
 
 /// The spools of the ranks.
-pub(crate) struct Homes {
+pub struct Homes {
     /// In the order of their lowest ranks.
     all: Vec<Home>,
     /// The ranks of each.
@@ -54,7 +54,7 @@ impl Homes {
     ///
     /// # Errors
     /// As for [`all_gather`].
-    pub(crate) fn meet(comm: &dyn Comm, spool: &SpoolPlace) -> Result<Self> {
+    pub fn meet(comm: &dyn Comm, spool: &SpoolPlace) -> Result<Self> {
         let bytes = |path: &Path| path.as_os_str().as_bytes().to_vec();
         let own = spool.clone();
         let SpoolPlace { directory, disk, node, token, peer, .. } = spool;
@@ -75,12 +75,12 @@ impl Homes {
     }
 
     /// True if there are several.
-    pub(crate) fn are_apart(&self) -> bool {
+    pub fn are_apart(&self) -> bool {
         self.all.len() > 1
     }
 
     /// True on the lowest rank of each.
-    pub(crate) fn is_first(&self) -> bool {
+    pub fn is_first(&self) -> bool {
         self.ranks.iter().any(|ranks| ranks.first() == Some(&self.rank))
     }
 
@@ -89,7 +89,7 @@ impl Homes {
     ///
     /// # Errors
     /// Why that cannot be.
-    pub(crate) fn writers(&self) -> std::result::Result<Writers, String> {
+    pub fn writers(&self) -> std::result::Result<Writers, String> {
         /// Others are named in one message.
         const MOST: usize = 2000;
         let Some((first, others)) = self.all.split_first().filter(|(_, others)| !others.is_empty()) else {
@@ -109,7 +109,7 @@ impl Homes {
     }
 
     /// The node of one whose aggregator answers nobody.
-    pub(crate) fn closed(&self) -> Option<&str> {
+    pub fn closed(&self) -> Option<&str> {
         self.all.iter().find(|home| home.peer.is_none()).map(|home| home.node.as_str())
     }
 
@@ -141,7 +141,7 @@ impl Apart {
     ///
     /// # Errors
     /// On all ranks that of one of them; nothing stays but the directory of rank 0.
-    pub(crate) fn begin(
+    pub fn begin(
         comm: &dyn Comm,
         homes: &Homes,
         (first, headers): (&str, Headers),
@@ -203,7 +203,7 @@ impl Apart {
 
     /// One with these parts, of which part `part` is the one that this program sees as a directory. It hands over to the spool
     /// `own`.
-    pub(crate) fn of(parts: Vec<NodePart>, part: usize, in_flight: InFlight, own: &SpoolPlace) -> Self {
+    pub fn of(parts: Vec<NodePart>, part: usize, in_flight: InFlight, own: &SpoolPlace) -> Self {
         let link = |part: &NodePart| {
             let is_near = own.is_near(part.node(), &part.spool, &part.token);
             (!is_near).then(|| link_to(part.peer.clone()))
@@ -224,22 +224,22 @@ impl Apart {
     }
 
     /// That of this rank, in its spool.
-    pub(crate) fn directory(&self) -> PathBuf {
+    pub fn directory(&self) -> PathBuf {
         self.parts.get(self.part).map(NodePart::directory).unwrap_or_default()
     }
 
     /// Path of the header that all ranks share, if they do.
-    pub(crate) fn header(&self) -> Option<&Path> {
+    pub fn header(&self) -> Option<&Path> {
         self.header.as_deref()
     }
 
     /// True on the lowest rank of each part.
-    pub(crate) fn is_first(&self, rank: usize) -> bool {
+    pub fn is_first(&self, rank: usize) -> bool {
         self.parts.iter().any(|part| part.ranks.first() == Some(&rank))
     }
 
     /// What is said of the file, with that part of it which is here.
-    pub(crate) fn note(&self, handed: HandedOver) -> HandedOver {
+    pub fn note(&self, handed: HandedOver) -> HandedOver {
         HandedOver { parts: self.parts.clone(), part: self.part, ..handed }
     }
 
@@ -247,18 +247,18 @@ impl Apart {
     ///
     /// # Errors
     /// As for [`next_number`].
-    pub(crate) fn next_number(&self) -> Result<u64> {
+    pub fn next_number(&self) -> Result<u64> {
         let maker = self.parts.first().ok_or_else(|| Error::internal("no node makes the file"))?;
         next_number(&**self.maker.get_or_init(|| link_to(maker.peer.clone())), &maker.file)
     }
 
     /// What has come of variables with a bound since this was asked last.
-    pub(crate) fn take_crossed(&self) -> Vec<(Arc<Within>, Crossed)> {
+    pub fn take_crossed(&self) -> Vec<(Arc<Within>, Crossed)> {
         self.bounds.as_ref().map(|(bounds, ..)| bounds.take_crossed()).unwrap_or_default()
     }
 
     /// Where the values of each of `ranks` ranks are.
-    pub(crate) fn held(&self, ranks: usize) -> impl Iterator<Item = Held> + '_ {
+    pub fn held(&self, ranks: usize) -> impl Iterator<Item = Held> + '_ {
         (0..ranks).map(|rank| {
             let number = self.parts.iter().position(|part| part.ranks.contains(&rank)).unwrap_or(0);
             match (self.parts.get(number), self.links.get(number)) {

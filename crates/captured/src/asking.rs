@@ -6,7 +6,7 @@ use knarr_array::error::{Error, Result};
 use knarr_capture::program::Run;
 use knarr_capture::{Event, HandedOver, Request};
 
-use crate::begin_end::make_directory;
+use crate::begin::make_directory;
 use crate::waiting::LOOK_EVERY;
 use crate::wanted::Wanted;
 

@@ -20,7 +20,7 @@ use knarr_capture::program::run;
 use knarr_capture::{Event, HandedOver, Part, Reading, Took};
 use knarr_config::FileRule;
 
-use crate::awaiting::{Reader, note_asked, over};
+use super::awaiting::{Reader, note_asked, over};
 use crate::wanted::{Wanted, wanted_to};
 
 /// For what a call waits.

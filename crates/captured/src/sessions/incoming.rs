@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,11 +17,22 @@ use knarr_handover::{Crossed, Gathered, Held, Pattern};
 
 use serde::{Deserialize, Serialize};
 
-use crate::apart::{Apart, here};
-use crate::awaiting::{LIVES_EVERY, gone, note_read, over};
-use crate::calls::note_opened;
-use crate::codes::EREAD;
+use super::awaiting::{LIVES_EVERY, gone, note_read, over};
+use super::opened::note_opened;
+use crate::parts::{Apart, here};
 use crate::wanted::Wanted;
+
+/// This program calls DTF: what it sees of a session depends on how often both sides have called `dtf_transfer`.
+static COUNTS: AtomicBool = AtomicBool::new(false);
+
+/// From now on this program sees of sessions what the writer had put when it called `dtf_transfer` as often.
+pub fn count_transfers() {
+    COUNTS.store(true, Ordering::Relaxed);
+}
+
+/// What was put into a session cannot be had; the launcher was told why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unread;
 
 /// A session that is open here.
 pub struct Offered {
@@ -93,15 +104,15 @@ pub struct Incoming {
 }
 
 /// What the writer lets others see of a session.
-pub(crate) struct Seen {
+pub struct Seen {
     /// What was put.
-    pub(crate) puts: Arc<Gathered>,
+    pub puts: Arc<Gathered>,
     /// Records along the unlimited dimension.
     records: u64,
     /// Variables that have fill values where nothing was put: known when the writer has closed the file.
-    pub(crate) filled: BTreeSet<c_int>,
+    pub filled: BTreeSet<c_int>,
     /// Number of the last collective call that is to be seen; `None` when the writer has closed the file.
-    pub(crate) point: Option<u64>,
+    pub point: Option<u64>,
 }
 
 impl Incoming {
@@ -112,7 +123,7 @@ impl Incoming {
         let of = |parts: &Vec<NodePart>| Apart::of(parts.clone(), begun.part, rule.in_flight(), wanted.spool);
         let apart = Some(&begun.parts).filter(|parts| !parts.is_empty()).map(|parts| Box::new(of(parts)));
         note_opened(&target, session, begun.closed_ms);
-        let counts = rule.publish() == Publish::Transfer && crate::calls::uses_dtf();
+        let counts = rule.publish() == Publish::Transfer && COUNTS.load(Ordering::Relaxed);
         Self {
             directory,
             token,
@@ -153,24 +164,24 @@ impl Incoming {
     }
 
     /// The session needs a directory in the spool of this component as long as it is open here.
-    pub(crate) fn keep(&mut self, directory: PathBuf) {
+    pub fn keep(&mut self, directory: PathBuf) {
         self.kept = Some(directory);
     }
 
     /// True if this component has launchers on several nodes.
-    pub(crate) fn is_spread(&self) -> bool {
+    pub fn is_spread(&self) -> bool {
         self.is_spread
     }
 
     /// What is to be seen: more than at the point `known`, or all of it. `wanted` says what is waited for.
     ///
     /// # Errors
-    /// `NC_EREAD` if that does not come about; the launcher is told why.
-    pub(crate) fn beyond(
+    /// [`Unread`] if that does not come about; the launcher is told why.
+    pub fn beyond(
         &mut self,
         known: Option<u64>,
         wanted: impl FnOnce() -> String,
-    ) -> std::result::Result<&Seen, c_int> {
+    ) -> std::result::Result<&Seen, Unread> {
         let is_newest = |seen: &Seen| match (seen.point, self.transfers) {
             (None, _) => true,
             // Later points are those of later calls.
@@ -190,7 +201,7 @@ impl Incoming {
                 }
             }
         }
-        self.seen.as_ref().filter(|_| !self.is_lost).ok_or(EREAD)
+        self.seen.as_ref().filter(|_| !self.is_lost).ok_or(Unread)
     }
 
     /// Waits for all that the ranks of the writer put. `None` if one of these ranks does not get to it; the launcher was told
@@ -204,7 +215,7 @@ impl Incoming {
     ///
     /// # Errors
     /// As for [`Incoming::beyond`].
-    pub(crate) fn records(&mut self) -> std::result::Result<(u64, bool), c_int> {
+    pub fn records(&mut self) -> std::result::Result<(u64, bool), Unread> {
         let what = || "the number of records".to_owned();
         let is_closed = self.seen.as_ref().is_some_and(|seen| seen.point.is_none());
         match self.rule.publish() {
@@ -226,9 +237,9 @@ impl Incoming {
     }
 
     /// What this program could see until it called `dtf_transfer` last; `None` if it has not called it.
-    fn transferred_point(&self) -> std::result::Result<Option<Point>, c_int> {
+    fn transferred_point(&self) -> std::result::Result<Option<Point>, Unread> {
         let Some(last) = self.transfers.and_then(|count| count.checked_sub(1)) else { return Ok(None) };
-        let published = Published::read(&self.directory).map_err(|_| EREAD)?;
+        let published = Published::read(&self.directory).map_err(|_| Unread)?;
         Ok(published.and_then(|published| published.transfers.get(last).copied()))
     }
 
@@ -236,10 +247,10 @@ impl Incoming {
     /// what comes next. Collective.
     ///
     /// # Errors
-    /// `NC_EREAD` if the ranks do not come together.
-    pub(crate) fn transferred(&mut self, comm: &dyn Comm, completes: bool) -> std::result::Result<(), c_int> {
+    /// [`Unread`] if the ranks do not come together.
+    pub fn transferred(&mut self, comm: &dyn Comm, completes: bool) -> std::result::Result<(), Unread> {
         let Some(count) = self.transfers else { return Ok(()) };
-        barrier(comm).map_err(|_| EREAD)?;
+        barrier(comm).map_err(|_| Unread)?;
         let published = Published::read(&self.directory).ok().flatten();
         let stays = published.and_then(|published| published.transfers.get(count).map(|point| point.stays));
         if stays == Some(true) && !completes || stays != Some(true) && completes {
@@ -435,6 +446,6 @@ impl Drop for Incoming {
 }
 
 /// A region in words, for messages.
-pub(crate) fn shown(region: Option<(&[u64], &[u64])>) -> String {
+pub fn shown(region: Option<(&[u64], &[u64])>) -> String {
     region.map_or_else(String::new, |(start, count)| format!("from element {start:?}, {count:?} elements"))
 }

@@ -24,7 +24,7 @@ pub struct Wanted {
 
 impl Wanted {
     /// True if there is the file, or what was made in place of it, or may be in a bucket.
-    pub(crate) fn is_there(&self) -> bool {
+    pub fn is_there(&self) -> bool {
         let may_be_in_bucket = matches!(self.rule.compress.output(), Output::S3(_));
         self.target.exists() || self.rule.made_of(&self.target).exists() || may_be_in_bucket
     }
@@ -42,7 +42,7 @@ pub fn wanted(named: &[u8]) -> Option<Wanted> {
 
 /// As [`wanted`]. Rules may say of the same files that components transfer them in either direction: one counts in which this
 /// component does what it `does`, if there is one.
-pub(crate) fn wanted_to(named: &[u8], does: Option<Part>) -> Option<Wanted> {
+pub fn wanted_to(named: &[u8], does: Option<Part>) -> Option<Wanted> {
     matched(named, does).filter(Wanted::is_captured)
 }
 

@@ -30,9 +30,9 @@ pub(crate) enum Next {
 
 /// A program of a component, and the sessions of a file that it has taken.
 pub(crate) struct Reader<'w> {
-    pub(crate) wanted: &'w Wanted,
-    pub(crate) name: &'w str,
-    pub(crate) taken: Taken,
+    pub wanted: &'w Wanted,
+    pub name: &'w str,
+    pub taken: Taken,
 }
 
 /// The last session that this process has closed, of each file and each spool that had some: it gets none of these again.

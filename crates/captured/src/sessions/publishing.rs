@@ -18,7 +18,7 @@ const LONGEST: u64 = 1 << 28;
 ///
 /// # Errors
 /// `Write`, `Read`.
-pub(crate) fn publish(directory: &Path) -> Result<()> {
+pub fn publish(directory: &Path) -> Result<()> {
     let header = directory.join(HandedOver::HEADER);
     let mut bytes = Vec::new();
     let read = File::open(&header).and_then(|file| file.take(LONGEST).read_to_end(&mut bytes));
@@ -46,14 +46,7 @@ pub fn publish_closed(rule: &TransferRule, session: u64, directory: &Path) -> Re
 
 /// Waits until the components that read the file have called `dtf_transfer` as often as this one, or will not: DTF's programs meet
 /// there. What they see does not depend on that, so the program goes on after the rule's timeout.
-pub(crate) fn await_transfer(
-    run: &Run,
-    spool: &SpoolPlace,
-    rule: &TransferRule,
-    target: &Path,
-    directory: &Path,
-    count: u64,
-) {
+pub fn await_transfer(run: &Run, spool: &SpoolPlace, rule: &TransferRule, target: &Path, directory: &Path, count: u64) {
     let (begin, mut watch) = (Instant::now(), Watch::new());
     let has_it = |reader: &&String| {
         HandedOver::is_noted(directory, reader, Reading::Done) || HandedOver::transferred(directory, reader) >= count

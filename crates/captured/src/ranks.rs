@@ -1,6 +1,5 @@
 //! The ranks that share a file, by way of the adapter for the MPI of the program.
 
-use std::ffi::{c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -8,11 +7,9 @@ use knarr_array::comm::{Comm, Solo};
 use knarr_array::error::{Error, Result};
 use knarr_capture::HandedOver;
 use knarr_handover::Held;
-use knarr_mpi::{Adapter, Datatype, Mpi, NoKind, all_can};
+use knarr_mpi::{Adapter, Mpi, all_can};
 
-use crate::apart::{Apart, here};
-use crate::codes::Offset;
-use crate::codes::{EINVAL, EMULTITYPES, EUNSPTETYPE};
+use crate::parts::{Apart, here};
 
 /// The ranks of a file.
 pub enum Ranks {
@@ -61,7 +58,7 @@ impl Ranks {
     }
 
     /// The file that they share is in several spools.
-    pub(crate) fn set_apart(&self, apart: Apart) {
+    pub fn set_apart(&self, apart: Apart) {
         if let Self::Mpi { apart: place, .. } = self {
             let _ = place.set(Box::new(apart));
         }
@@ -81,19 +78,19 @@ impl Ranks {
     }
 
     /// True on the lowest rank of each spool that has a part of the file, which speaks for the others.
-    pub(crate) fn is_first(&self) -> bool {
+    pub fn is_first(&self) -> bool {
         let rank = self.comm().rank();
         self.apart().map_or(rank == 0, |apart| apart.is_first(rank))
     }
 
     /// The header of the file that is handed over in `directory`.
-    pub(crate) fn header(&self, directory: &Path) -> PathBuf {
+    pub fn header(&self, directory: &Path) -> PathBuf {
         let shared = self.apart().and_then(Apart::header);
         shared.map_or_else(|| directory.join(HandedOver::HEADER), Path::to_owned)
     }
 
     /// What is said of the file, with that part of it which is in this spool.
-    pub(crate) fn note(&self, handed: HandedOver) -> HandedOver {
+    pub fn note(&self, handed: HandedOver) -> HandedOver {
         match self.apart() {
             Some(apart) => apart.note(handed),
             None => handed,
@@ -123,7 +120,7 @@ impl Ranks {
     }
 
     /// What knows datatypes; `None` without MPI, where there are none.
-    fn adapter(&self) -> Option<&'static Adapter> {
+    pub fn adapter(&self) -> Option<&'static Adapter> {
         match self {
             Self::Mpi { adapter, .. } => Some(adapter),
             Self::Alone(_) => None,
@@ -147,80 +144,6 @@ impl Ranks {
     /// As for [`Adapter::at_end`].
     pub fn at_end(&self, call: extern "C" fn()) -> Result<()> {
         self.adapter().map_or(Ok(()), |adapter| adapter.at_end(call))
-    }
-
-    /// What a datatype of MPI holds; `None` for `MPI_DATATYPE_NULL`.
-    ///
-    /// # Errors
-    /// `NC_EMULTITYPES` for datatypes of several kinds of elements, `NC_EUNSPTETYPE` for unknown ones.
-    pub(crate) fn describe(&self, datatype: usize) -> std::result::Result<Option<Datatype>, c_int> {
-        let described = self.adapter().ok_or(EUNSPTETYPE)?.describe(datatype);
-        described.map_err(|why| if why == NoKind::Several { EMULTITYPES } else { EUNSPTETYPE })
-    }
-
-    /// The first byte of each of the `count` elements of a datatype, of `size` bytes each, as [`Adapter::places`] has them.
-    ///
-    /// # Errors
-    /// `NC_EINVAL` if MPI refuses it, or memory is short.
-    pub(crate) fn places(&self, datatype: usize, count: u64, size: usize) -> std::result::Result<Vec<i64>, c_int> {
-        self.adapter().ok_or(EINVAL)?.places(datatype, count, size).map_err(|_| EINVAL)
-    }
-
-    /// A copy of a datatype that stays when the program frees its own; [`Ranks::give_back`] frees it.
-    pub(crate) fn kept(&self, datatype: usize) -> usize {
-        self.adapter().map_or(datatype, |adapter| adapter.keep(datatype))
-    }
-
-    /// Frees what [`Ranks::kept`] made.
-    pub(crate) fn give_back(&self, datatype: usize) {
-        if let Some(adapter) = self.adapter() {
-            adapter.give_back(datatype);
-        }
-    }
-
-    /// The elements of a buffer, one behind the other: `bytes` bytes.
-    ///
-    /// # Errors
-    /// `NC_EINVAL` if MPI refuses it.
-    ///
-    /// # Safety
-    /// The buffer holds so many of the datatype.
-    pub(crate) unsafe fn pack(
-        &self,
-        buffer: *const c_void,
-        count: Offset,
-        datatype: usize,
-        bytes: usize,
-    ) -> std::result::Result<Vec<u8>, c_int> {
-        // SAFETY: the caller's promise.
-        unsafe { self.adapter().ok_or(EINVAL)?.pack(buffer, count, datatype, bytes) }.map_err(|_| EINVAL)
-    }
-
-    /// The reverse of [`Ranks::pack`].
-    ///
-    /// # Errors
-    /// `NC_EINVAL` if MPI refuses it.
-    ///
-    /// # Safety
-    /// The buffer has room for so many of the datatype.
-    pub(crate) unsafe fn unpack(
-        &self,
-        values: &[u8],
-        buffer: *mut c_void,
-        count: Offset,
-        datatype: usize,
-    ) -> std::result::Result<(), c_int> {
-        // SAFETY: the caller's promise.
-        unsafe { self.adapter().ok_or(EINVAL)?.unpack(values, buffer, count, datatype) }.map_err(|_| EINVAL)
-    }
-
-    /// The datatype at a place of an array of datatypes.
-    ///
-    /// # Safety
-    /// There are more than `at` of them.
-    pub(crate) unsafe fn datatype_at(&self, datatypes: *const c_void, at: usize) -> usize {
-        // SAFETY: the caller's promise.
-        self.adapter().map_or(0, |adapter| unsafe { adapter.datatype_at(datatypes, at) })
     }
 }
 
