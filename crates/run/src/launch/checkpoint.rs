@@ -28,9 +28,9 @@ use knarr_flow::engine::{Engine, Progress, Silent};
 
 use super::ledger::{Closing, Ledger};
 use super::outcome::{Became, Row};
-use super::program::GRACE;
-use super::ranks;
-use super::restart::{Places, Restarted, bring_back};
+use super::start::program::GRACE;
+use super::start::ranks;
+use super::start::restart::{Places, Restarted, bring_back};
 use crate::means::Means;
 use crate::notices::Notices;
 use crate::processes::System;

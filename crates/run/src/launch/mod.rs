@@ -3,73 +3,43 @@
 //! it hands over in memory, and files are made of that.
 //!
 //! [`Launch::prepare`] gets everything in order, and [`Launch::run`] starts the program and stays until its files are done.
-//! If every rank is started by a launcher, one on each node does that (`first`), and those of several nodes make files
-//! together (`nodes`). Components that transfer files to each other are found by `partners`; what one of them writes is seen
-//! through its image (`away`, `image`, `offering`).
 //! [`recover`] finishes what a run that was killed has left.
+//!
+//! Reading order: `start` (what must be in order, the program), `work` (the main loop: it hears [`news`], the [`ledger`] decides what
+//! is closed, and [`outcome`] is what became of it), `jobs` (what is done with files), `spools` (directories of a run), [`names`] and
+//! [`waiting`] (programs that wait). If every rank is started by a launcher, one on each node serves them, and those of several
+//! nodes make files together (`aggregators`). Components that transfer files to each other are `coupling`; restart files,
+//! [`checkpoint`].
 
-mod ahead;
-mod away;
-mod beside;
+mod aggregators;
 mod checkpoint;
-mod components;
-mod deliver;
-mod drain;
-mod encoders;
-mod estimate;
-mod exchange;
-mod first;
-mod flight;
-mod hand_back;
-mod image;
+mod coupling;
+mod jobs;
 mod ledger;
-mod left_behind;
-mod listening;
 mod names;
 mod news;
-mod nodes;
-mod noting;
-mod offering;
-mod options;
 mod outcome;
-mod outputs;
-mod pack;
-mod packed;
-mod partners;
-mod prepare;
-mod program;
-mod ranks;
-mod recover;
-mod restart;
-mod rules;
-mod scratch;
-mod spool;
-mod stage;
-mod supervise;
-mod taken;
-mod tasks;
-mod telling;
-mod transfer;
+mod spools;
+mod start;
 mod waiting;
 mod work;
-mod written;
 
-pub(crate) use ahead::EncodeAhead;
-pub(crate) use deliver::{Deliver, Show};
-pub(crate) use estimate::Estimate;
-pub(crate) use flight::FindBounds;
-pub use flight::Flown;
-pub(crate) use hand_back::Unpack;
+pub(crate) use aggregators::flight::FindBounds;
+pub use aggregators::flight::Flown;
+pub(crate) use jobs::ahead::EncodeAhead;
+pub(crate) use jobs::deliver::{Deliver, Show};
+pub(crate) use jobs::estimate::Estimate;
+pub(crate) use jobs::hand_back::Unpack;
+pub use jobs::tasks::Found;
+pub(crate) use jobs::tasks::{Look, PackFile};
 pub use knarr_handover::Crossed;
 pub use knarr_names::Call;
 pub use names::NameWaits;
-pub use options::Options;
 pub use outcome::{Became, Done, Outcome, Row, packed, undelivered};
-pub use program::{CANNOT_BEGIN, NotStarted};
-pub use recover::recover;
-pub use taken::Taken;
-pub use tasks::Found;
-pub(crate) use tasks::{Look, PackFile};
+pub use spools::recover::recover;
+pub use spools::taken::Taken;
+pub use start::options::Options;
+pub use start::program::{CANNOT_BEGIN, NotStarted};
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -83,10 +53,10 @@ use knarr_routes::compress::{Repacked, refuse_other_plan, save_plan};
 
 use crate::means::Means;
 use crate::notices::Notices;
+use aggregators::first::{Other, Role};
 use checkpoint::Watches;
-use first::{Other, Role};
-use prepare::Begun;
-use supervise::{Supervised, supervise};
+use start::prepare::Begun;
+use start::supervise::{Supervised, supervise};
 
 /// A program that may start.
 pub struct Launch(Launcher);
@@ -137,12 +107,12 @@ impl Launch {
     /// # Errors
     /// Of what is not in order.
     pub fn prepare(options: Options, notices: Arc<dyn Notices>) -> Result<Self> {
-        let first = match first::join(&options.config, options.component.as_deref())? {
+        let first = match aggregators::first::join(&options.config, options.component.as_deref())? {
             Role::Alone => None,
             Role::First(first) => Some(first),
             Role::Other(other) => return Ok(Self(Launcher::Other { other, program: options.program, notices })),
         };
-        Ok(Self(Launcher::First(Box::new(prepare::prepare(options, notices, first)?))))
+        Ok(Self(Launcher::First(Box::new(start::prepare::prepare(options, notices, first)?))))
     }
 
     /// Starts the program, and stays until it has ended and its files are done.

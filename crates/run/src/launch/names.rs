@@ -12,10 +12,10 @@ use knarr_capture::{HandedOver, place_of};
 use knarr_flow::engine::Progress;
 use knarr_names::{Began, Call, End, Keeper, Waited};
 
+use super::aggregators::noting::Noting;
 use super::news::News;
-use super::noting::Noting;
 use super::outcome::Outcome;
-use super::spool::Spool;
+use super::spools::spool::Spool;
 use crate::notices::Notices;
 use crate::processes::{Processes, System};
 

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use knarr_array::error::{Error, Result};
 use knarr_routes::compress::{Forecast, Repacked};
 
-use super::flight::{Flights, Flown};
-use super::tasks::Found;
+use super::aggregators::flight::{Flights, Flown};
+use super::jobs::tasks::Found;
 use crate::processes::Listings;
 
 /// What became of a file.

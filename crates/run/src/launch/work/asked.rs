@@ -9,8 +9,8 @@ use knarr_array::error::{Error, Result};
 use knarr_capture::{HandedOver, Request};
 use knarr_flow::engine::Silent;
 
-use super::super::deliver::Show;
-use super::super::hand_back::HandBack;
+use super::super::jobs::deliver::Show;
+use super::super::jobs::hand_back::HandBack;
 use super::super::news::{News, spawn};
 use super::{UnderWay, Work};
 use crate::worker::Effort;

@@ -7,9 +7,9 @@ use knarr_array::error::{Error, Result};
 use knarr_capture::HandedOver;
 
 use super::Work;
-use crate::launch::drain::Drained;
 use crate::launch::news::{News, spawn};
 use crate::launch::outcome::Outcome;
+use crate::launch::spools::drain::Drained;
 
 impl Work<'_> {
     /// When SIGTERM has come: what the program has closed goes to the disk at once, and what it has not closed when it has

@@ -6,10 +6,10 @@ use knarr_array::error::{Error, ErrorKind};
 use knarr_capture::HandedOver;
 
 use super::Work;
-use crate::launch::deliver::{holds_nothing, was_not_begun};
+use crate::launch::jobs::deliver::{holds_nothing, was_not_begun};
 use crate::launch::ledger::Due;
 use crate::launch::outcome::{Files, Outcome};
-use crate::launch::spool::Spool;
+use crate::launch::spools::spool::Spool;
 
 impl Work<'_> {
     /// What became of all files.

@@ -7,7 +7,7 @@ use knarr_capture::{HandedOver, Request};
 
 use super::Work;
 use crate::launch::outcome::Outcome;
-use crate::launch::spool::Spool;
+use crate::launch::spools::spool::Spool;
 
 impl Work<'_> {
     /// Looks for what nobody has told of. True if there was something.

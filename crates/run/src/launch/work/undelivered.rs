@@ -8,7 +8,7 @@ use knarr_array::error::{Error, ErrorKind};
 use knarr_capture::HandedOver;
 use knarr_config::Output;
 
-use super::super::spool::Spool;
+use super::super::spools::spool::Spool;
 use super::Work;
 
 impl Work<'_> {

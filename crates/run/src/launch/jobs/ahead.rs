@@ -1,0 +1,210 @@
+//! Encodes chunks of files that a program still has open, while nothing else is to be done. When such a file is closed, most of
+//! it is encoded already. What was encoded in another way than the file is made, or was put anew since, is encoded again.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_capture::{Datasets, HandedOver};
+use knarr_choose::plan::Plan;
+use knarr_config::{Output, Route};
+use knarr_flow::engine::{Engine, Progress, Silent};
+use knarr_flow::pipeline::for_later;
+use knarr_flow::settings::Settings;
+use knarr_flow::store::Source;
+use knarr_formats::handed_over::HandedOverSource;
+use knarr_formats::open_handed_over;
+use knarr_handover::{AheadChunks, Gathered};
+use knarr_routes::compress::{OutputFormat, encode_source_ahead};
+use serde::{Deserialize, Serialize};
+
+use crate::launch::jobs::deliver::held;
+use crate::launch::news::{News, spawn};
+use crate::launch::start::prepare::Begun;
+use crate::worker::{Effort, Task, Worker};
+
+/// Files that are closed sooner are not worth a look.
+const LEAST: Duration = Duration::from_secs(1);
+/// How often files are looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// The next look comes when logs have grown by this part, in percent: each looks at all of the file.
+const GROWN: u64 = 10;
+/// How often a file is tried that cannot be read.
+const ATTEMPTS: u32 = 5;
+
+/// Encodes what a file has by now.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct EncodeAhead {
+    #[serde(with = "knarr_array::path_bytes")]
+    directory: PathBuf,
+    handed: HandedOver,
+    /// Where the chunks go.
+    #[serde(with = "knarr_array::path_bytes")]
+    chunks: PathBuf,
+    earlier: Option<Plan>,
+}
+
+impl Task for EncodeAhead {
+    const NAME: &'static str = "encode ahead";
+    type Answer = Plan;
+
+    fn run(self, engine: &Engine, _: &dyn Progress) -> Result<Plan> {
+        let Self { directory, handed, chunks, earlier } = self;
+        let format = format_of(&handed).ok_or_else(|| Error::internal("a file that is not encoded"))?;
+        let puts = Gathered::of(u64::MAX, held(&handed, &directory, &BTreeMap::new()))?;
+        let puts = puts.with_ahead(Some(AheadChunks::keep(&directory, &chunks)?));
+        let header = directory.join(HandedOver::HEADER);
+        let source: Box<dyn Source> = match Datasets::read(&directory)? {
+            Some(Datasets { addresses }) => {
+                // How far datasets have grown is written into it.
+                let copy = directory.join("ahead.h5");
+                fs::copy(&header, &copy).map_err(|error| Error::write(&copy, &error))?;
+                open_handed_over(&copy, (puts, &addresses), &handed.target, false, &engine.codecs)?
+            }
+            None => Box::new(HandedOverSource::open(&header, puts, None, &handed.target)?),
+        };
+        let settings = Settings { earlier: earlier.map(Arc::new), as_whole: true, ..handed.rule.lenient_settings()? };
+        encode_source_ahead(engine, source, format, &settings)
+    }
+}
+
+/// The format of the file that is made, if it has chunks.
+fn format_of(handed: &HandedOver) -> Option<OutputFormat> {
+    match handed.rule.compress.output() {
+        Output::Netcdf4 => Some(OutputFormat::NetCdf4),
+        Output::Zarr | Output::S3(_) => Some(OutputFormat::Zarr),
+        Output::Classic => None,
+    }
+}
+
+/// What is known of an open file.
+struct Open {
+    since: Instant,
+    /// Bytes of its logs when it was looked at, and when its chains were chosen.
+    logged: u64,
+    planned: u64,
+    plan: Option<Arc<Plan>>,
+    /// How often it could not be read: its header may be under way.
+    failed: u32,
+}
+
+/// Open files, and what is encoded of them.
+pub(in crate::launch) struct AheadWork {
+    worker: Arc<Mutex<Worker>>,
+    files: BTreeMap<PathBuf, Open>,
+    looked: Option<Instant>,
+    /// Set to stop what is under way.
+    under_way: Option<Arc<AtomicBool>>,
+}
+
+impl AheadWork {
+    pub(in crate::launch) fn new(begun: &Begun) -> Self {
+        let worker = Worker::with_allowed(begun.means.clone(), begun.engine.allowed.clone());
+        Self { worker: Arc::new(Mutex::new(worker)), files: BTreeMap::new(), looked: None, under_way: None }
+    }
+
+    pub(in crate::launch) fn is_idle(&self) -> bool {
+        self.under_way.is_none()
+    }
+
+    /// Stops at the next chunk. What is done by then is kept.
+    pub(in crate::launch) fn stop(&self) {
+        if let Some(cancel) = &self.under_way {
+            cancel.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Begins with the next file of which there is more than before, if nothing is under way. `earlier` is what is chosen for a
+    /// file with this name unless its values look differently.
+    pub(in crate::launch) fn begin(
+        &mut self,
+        begun: &Begun,
+        send: &Sender<News>,
+        earlier: impl Fn(&Path) -> Option<Arc<Plan>>,
+    ) {
+        let (Some(spool), true) = (&begun.spool, self.is_idle()) else { return };
+        if self.looked.is_some_and(|looked| looked.elapsed() < LOOK_EVERY) {
+            return;
+        }
+        self.looked = Some(Instant::now());
+        let open = HandedOver::open(spool.path());
+        self.files.retain(|directory, _| open.iter().any(|(there, _)| there == directory));
+        for (directory, handed) in open {
+            let Ok(handed) = handed else { continue };
+            let known = self.files.entry(directory.clone()).or_insert_with(|| Open {
+                since: Instant::now(),
+                logged: 0,
+                planned: 0,
+                plan: None,
+                failed: if is_encoded(&handed) { 0 } else { ATTEMPTS },
+            });
+            let logged = logged(&directory, handed.ranks);
+            let has_grown = logged > known.logged + known.logged * GROWN / 100;
+            if known.failed >= ATTEMPTS || !has_grown || known.since.elapsed() < LEAST {
+                continue;
+            }
+            known.logged = logged;
+            // What is true of the first steps may not be of the others.
+            if logged > 2 * known.planned {
+                (known.planned, known.plan) = (logged, None);
+            }
+            let earlier = known.plan.clone().or_else(|| earlier(&handed.target));
+            return self.start(begun, send, (directory, handed), earlier);
+        }
+    }
+
+    fn start(
+        &mut self,
+        begun: &Begun,
+        send: &Sender<News>,
+        (directory, handed): (PathBuf, HandedOver),
+        earlier: Option<Arc<Plan>>,
+    ) {
+        let token = begun.snapshot.spool.as_ref().map(|spool| spool.token.as_str()).unwrap_or_default();
+        let name = directory.file_name().unwrap_or_default().to_string_lossy();
+        let chunks = begun.scratch.path().join(format!("{token}-{name}.ahead"));
+        let (cancel, worker, send) = (Arc::new(AtomicBool::new(false)), Arc::clone(&self.worker), send.clone());
+        let (stop, effort) = (Arc::clone(&cancel), Effort { jobs: begun.engine.jobs, background: true });
+        let earlier = earlier.as_deref().cloned();
+        let started = spawn("ahead", move || {
+            let task = EncodeAhead { directory: directory.clone(), handed, chunks, earlier };
+            let mut worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
+            let done = worker.ask(&task, effort, &stop, &Silent).map_err(Error::from);
+            let _ = send.send(News::Ahead(directory, done.map(Box::new)));
+        });
+        if started.is_ok() {
+            self.under_way = Some(cancel);
+        }
+    }
+
+    /// What was under way has ended.
+    pub(in crate::launch) fn done(&mut self, directory: &Path, plan: Result<Box<Plan>>) {
+        self.under_way = None;
+        let Some(known) = self.files.get_mut(directory) else { return };
+        match plan {
+            Ok(plan) => known.plan = Some(Arc::new(for_later(*plan))),
+            // Stopped for what is more urgent: there is as much to do as before.
+            Err(error) if error.kind() == ErrorKind::Interrupted => known.logged = 0,
+            Err(_) => {
+                known.failed += 1;
+                known.logged = 0;
+            }
+        }
+    }
+}
+
+/// True for a file whose values are all on this node, and that is made of chunks.
+fn is_encoded(handed: &HandedOver) -> bool {
+    let is_here = handed.ranks > 0 && handed.parts.is_empty();
+    is_here && handed.rule.route == Route::Compress && format_of(handed).is_some()
+}
+
+/// Bytes of the logs of all ranks.
+fn logged(directory: &Path, ranks: usize) -> u64 {
+    (0..ranks).filter_map(|rank| Some(fs::metadata(directory.join(HandedOver::log(rank))).ok()?.len())).sum()
+}
