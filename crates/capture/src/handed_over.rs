@@ -6,9 +6,12 @@
 //! the name by which the launcher delivers it. A file that stays open, because its program was killed, holds what was put
 //! until then; a file is made of it only if the user asks for that.
 
+mod datasets;
 mod nodes;
 mod removal;
 mod versions;
+
+pub use datasets::Datasets;
 
 use std::fs;
 use std::io;
@@ -130,6 +133,9 @@ pub struct HandedOver {
     /// Number of the part that is in this directory.
     #[serde(default)]
     pub part: usize,
+    /// All ranks write one header, which nodes reach on the disk that they share.
+    #[serde(default)]
+    pub shares_header: bool,
 }
 
 impl HandedOver {
@@ -152,6 +158,10 @@ impl HandedOver {
     /// Name of the header: a classic netCDF file without values, or an HDF5 file whose datasets have none if there are
     /// [`Datasets`], too.
     pub const HEADER: &'static str = "header.nc";
+
+    /// Its name as it was before the program's definitions began again, until they end: the library may not get the new one
+    /// written.
+    pub const EARLIER_HEADER: &'static str = "header.earlier.nc";
 
     /// Name of the header as components that read the file see it: that of the last time when definitions ended.
     pub const PUBLISHED: &'static str = "published.nc";
@@ -189,6 +199,7 @@ impl HandedOver {
             failure: None,
             parts: Vec::new(),
             part: 0,
+            shares_header: false,
         }
     }
 
@@ -514,33 +525,6 @@ impl HandedOver {
 
 /// Bytes by which a record may be longer when its file is closed: numbers of variables, an error.
 const MORE_AT_CLOSE: usize = 1 << 14;
-
-/// The datasets of a header that is an HDF5 file. A put says which one it is for by a number.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Datasets {
-    /// Address in the header of each; `None` for one that was removed.
-    pub addresses: Vec<Option<u64>>,
-}
-
-impl Datasets {
-    const NAME: &'static str = "datasets.json";
-
-    /// Writes them into the directory of a file.
-    ///
-    /// # Errors
-    /// `Write`.
-    pub fn save(&self, directory: &Path) -> Result<()> {
-        put(directory, Self::NAME, self)
-    }
-
-    /// Reads those of a directory; `None` if its header is no HDF5 file.
-    ///
-    /// # Errors
-    /// `Read`, `Corrupt`.
-    pub fn read(directory: &Path) -> Result<Option<Self>> {
-        get(directory, Self::NAME)
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -73,7 +73,7 @@ pub fn agree_on_place(
         Homes::meet(comm, wanted.spool).map_err(|error| Unplaced { why: Some(error.to_string()), are_apart: false })?;
     let unplaced =
         |why: Option<String>| Unplaced { why: why.filter(|_| homes.is_first()), are_apart: homes.are_apart() };
-    let (mut directory, open) = match begun(wanted, comm, &homes, is_new) {
+    let (mut directory, open) = match begun(wanted, comm, &homes, (is_new, headers)) {
         Ok(Begun::In(name, open)) => (wanted.spool.directory.join(name), *open),
         Ok(Begun::Passed(why)) => return Err(unplaced(why)),
         Err(error) => return Err(unplaced(Some(error.to_string()))),
@@ -150,7 +150,7 @@ fn unused(free: &Path) -> u64 {
 }
 
 /// Makes a directory for the file, on the first rank. Collective.
-fn begun(wanted: &Wanted, comm: &dyn Comm, homes: &Homes, is_new: bool) -> Result<Begun> {
+fn begun(wanted: &Wanted, comm: &dyn Comm, homes: &Homes, (is_new, headers): (bool, Headers)) -> Result<Begun> {
     let target = &wanted.target;
     let is_transfer = wanted.part.is_some();
     if comm.rank() != 0 {
@@ -184,7 +184,7 @@ fn begun(wanted: &Wanted, comm: &dyn Comm, homes: &Homes, is_new: bool) -> Resul
         let made = wanted.rule.made_of(target);
         Begun::Passed(Some(format!("the program wants no file replaced, and {} is there", made.display())))
     } else {
-        match place(wanted, is_new, comm.size()) {
+        match place(wanted, (is_new, headers), comm.size()) {
             Ok((name, open)) => Begun::In(name, Box::new(open)),
             Err(error) => Begun::Passed(Some(format!("its values have no place in the spool: {error}"))),
         }
@@ -193,10 +193,11 @@ fn begun(wanted: &Wanted, comm: &dyn Comm, homes: &Homes, is_new: bool) -> Resul
 }
 
 /// Makes a directory in the spool for what `ranks` ranks put into the file. Returns its name, and what is to become of it.
-fn place(wanted: &Wanted, is_new: bool, ranks: usize) -> Result<(String, HandedOver)> {
+fn place(wanted: &Wanted, (is_new, headers): (bool, Headers), ranks: usize) -> Result<(String, HandedOver)> {
     let Wanted { target, rule, spool, .. } = wanted;
     let session = if wanted.part.is_some() { begin_session(&rule.transfer, target)? } else { 0 };
-    let open = HandedOver { session, is_new, ..HandedOver::new(target.clone(), rule.clone(), ranks) };
+    let shares_header = headers == Headers::Shared;
+    let open = HandedOver { session, is_new, shares_header, ..HandedOver::new(target.clone(), rule.clone(), ranks) };
     begin(&spool.directory, open)
 }
 

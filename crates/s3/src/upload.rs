@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use futures_util::{StreamExt, TryStreamExt};
 use knarr_array::error::{Error, ErrorKind, Result};
@@ -267,7 +267,10 @@ impl Upload {
         self.published = true;
         let mark = self.client.path(MARK)?;
         // Not all that goes wrong on the way does the library try again. A mark that stays beside a whole store does no harm.
-        let _ = (0..FEW).any(|_| self.client.runtime.wait(self.client.objects.delete(&mark)).is_ok());
+        let begin = Instant::now();
+        let removed =
+            |_| self.client.runtime.wait(self.client.objects.delete(&mark)).is_ok() || begin.elapsed() > ENDING;
+        let _ = (0..FEW).any(removed);
         Ok(self.sent.values().sum())
     }
 

@@ -4,6 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use knarr_array::error::{Error, ErrorKind, Result};
+
 use super::HandedOver;
 use crate::parts::NodePart;
 
@@ -42,18 +44,15 @@ impl HandedOver {
         is_shared && (name.ends_with(".begin") || name.contains(".nc.locktest."))
     }
 
-    /// False if no rank can have got as far as to write the header of a file of several nodes, of which a part is in `directory`.
-    /// True if that cannot be seen.
-    pub fn may_have_header(&self, directory: &Path) -> bool {
-        let Some(first) = self.parts.first().filter(|_| self.rule.directory.is_dir()) else { return true };
+    /// False if the ranks of several nodes share a header and it was never written: so the call that creates the file has returned
+    /// nowhere. True if that cannot be seen.
+    pub fn may_have_header(&self) -> bool {
+        let Some(first) = self.parts.first() else { return true };
+        if !self.shares_header || !self.rule.directory.is_dir() {
+            return true;
+        }
         let shared = Self::shared_header(&self.rule.directory.join(".knarr"), &first.token, &first.file);
-        let is_header = |entry: io::Result<fs::DirEntry>| {
-            // A link may lead to one that is not there.
-            let is_there = |entry: &fs::DirEntry| entry.path().try_exists().unwrap_or(true);
-            entry.map_or(true, |entry| entry.file_name().to_string_lossy().starts_with("header.") && is_there(&entry))
-        };
-        let has_own = fs::read_dir(directory).map_or(true, |entries| entries.into_iter().any(is_header));
-        has_own || shared.try_exists().unwrap_or(true)
+        shared.try_exists().unwrap_or(true)
     }
 
     /// A note on the disk that the nodes share: the file of which a node holds part `part` is made.
@@ -70,6 +69,18 @@ impl HandedOver {
             // Without it, what is left has to be removed by hand if that happens.
             let _ = fs::write(note, b"");
         }
+    }
+
+    /// What was noted of an earlier attempt does not hold: the file is made once more.
+    ///
+    /// # Errors
+    /// `Write` if a note stays.
+    pub fn forget_made(&self, directory: &Path) -> Result<()> {
+        let notes = (1..self.parts.len()).filter_map(|part| self.note_of(part));
+        let what = "a note of an earlier attempt cannot be removed";
+        let is_gone = |note: &PathBuf| !(take(note) && note.exists());
+        let stays = notes.chain([directory.join(DELIVERED)]).find(|note| !is_gone(note));
+        stays.map_or(Ok(()), |note| Err(Error::new(ErrorKind::Write, what).at(note.display().to_string())))
     }
 
     /// True if the file was made of what lies in a directory. It may have been replaced since.

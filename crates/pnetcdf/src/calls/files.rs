@@ -88,6 +88,7 @@ fn enter_together(file: c_int, real: &dyn Fn() -> c_int) -> c_int {
 /// As [`enter`]. Where the ranks have put independently, they agree on the number of records. Collective.
 fn redefine(file: c_int, real: &dyn Fn() -> c_int) -> c_int {
     let was_independent = files::with(file, |file| file.mode == Mode::Independent).unwrap_or(false);
+    files::with(file, |captured| captured.keep_header());
     let code = enter(file, Mode::Define, real);
     if code != NOERR || !was_independent {
         return code;

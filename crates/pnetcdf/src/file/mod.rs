@@ -7,7 +7,7 @@ mod reading;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_int;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
@@ -17,7 +17,7 @@ use knarr_array::comm::barrier;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::region::{Region, Regions};
 use knarr_capture::program::run;
-use knarr_capture::{Point, Published};
+use knarr_capture::{HandedOver, Point, Published};
 use knarr_captured::Ranks;
 use knarr_captured::sessions::{Incoming, await_transfer, publish};
 use knarr_config::{FileRule, Publish};
@@ -216,12 +216,26 @@ impl Captured {
             )
         };
         if known != NOERR || is_whole().unwrap_or(false) {
+            let _ = fs::remove_file(self.directory.join(HandedOver::EARLIER_HEADER));
             return NOERR;
         }
         let error = Error::new(ErrorKind::Write, "the program's library does not write its header")
             .hint("free memory in /dev/shm, or space beside knarr.toml");
         self.failed.get_or_insert(error);
         EWRITE
+    }
+
+    /// Definitions are about to begin again. The library writes the new header over the old one, without which nothing can be made
+    /// of what was put.
+    pub(crate) fn keep_header(&self) {
+        if self.ranks.comm().rank() == 0 && matches!(self.values, Values::Own(_)) && self.mode != Mode::Define {
+            let (header, earlier) =
+                (self.ranks.header(&self.directory), self.directory.join(HandedOver::EARLIER_HEADER));
+            // Where there is no room for a copy the library may yet find some for the header.
+            if fs::copy(header, &earlier).is_err() {
+                let _ = fs::remove_file(earlier);
+            }
+        }
     }
 
     /// Definitions have ended, or begun again.

@@ -431,6 +431,7 @@ impl<'a> Work<'a> {
             Ok(handed) => handed,
             Err(error) => {
                 let _ = HandedOver::set_aside(&directory);
+                self.begun.nodes.tell_unread(&directory, &error);
                 return self.not_made(&directory.clone(), directory.clone(), Outcome::Undelivered(error, directory));
             }
         };
@@ -438,10 +439,12 @@ impl<'a> Work<'a> {
         let (path, target) = (handed.target.clone(), handed.target.clone());
         if let Err(error) = self.outputs.take(&handed) {
             let _ = HandedOver::set_aside(&directory);
+            self.begun.nodes.tell(&handed, Err(error.clone()));
             return self.not_made(&directory.clone(), path, Outcome::Undelivered(error, directory));
         }
         if let Some(error) = self.server_is_down.clone().filter(|_| is_for_bucket(&handed)) {
             let _ = HandedOver::set_aside(&directory);
+            self.begun.nodes.tell(&handed, Err(error.clone()));
             return self.not_made(&directory.clone(), path, Outcome::Undelivered(error, directory));
         }
         self.blocked.insert(path.clone(), handed.blocked_s);

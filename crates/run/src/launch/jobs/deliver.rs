@@ -54,6 +54,7 @@ impl Task for Deliver {
     fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<(Repacked, bool)> {
         let Self { directory, handed, found, earlier, command, when } = self;
         let _mask = handed.umask.map(Mask::of_program);
+        handed.forget_made(&directory)?;
         let source = source_of(&directory, &handed, &found, engine)?;
         let is_hdf5 = Datasets::read(&directory)?.is_some();
         let HandedOver { target, rule, ranks, is_new, .. } = &handed;
@@ -186,7 +187,7 @@ pub(in crate::launch) fn holds_nothing(directory: &Path, open: &HandedOver) -> b
 /// headers come after that, so there is no value of the file anywhere. Of a file on one node nothing is said.
 pub(in crate::launch) fn was_not_begun(directory: &Path, handed: &HandedOver) -> bool {
     let has_all_logs = |part: &NodePart| part.ranks.iter().all(|rank| has_log(directory, *rank));
-    handed.own_part().is_some_and(|part| !has_all_logs(part) || !handed.may_have_header(directory))
+    handed.own_part().is_some_and(|part| !has_all_logs(part) || !handed.may_have_header())
 }
 
 /// False if a rank has made no log. One that leads to a disk which is not there, or that cannot be looked at, may hold puts.
@@ -199,6 +200,16 @@ fn has_log(directory: &Path, rank: usize) -> bool {
 fn has_header(directory: &Path) -> bool {
     let is_whole = |bytes: &[u8]| bytes.starts_with(b"\x89HDF") || classic::parse_header(bytes).is_ok();
     std::fs::read(directory.join(HandedOver::HEADER)).map_or(true, |bytes| is_whole(&bytes))
+}
+
+/// Brings back the header from before definitions began again, if the library has not got the new one written.
+pub(in crate::launch) fn mend_header(directory: &Path) {
+    let earlier = directory.join(HandedOver::EARLIER_HEADER);
+    // The header may be a link to where other nodes reach it.
+    if !has_header(directory) && earlier.exists() && std::fs::copy(&earlier, directory.join(HandedOver::HEADER)).is_ok()
+    {
+        let _ = std::fs::remove_file(earlier);
+    }
 }
 
 /// Writes what a file or a session holds in another format, for a program whose library does not read that.

@@ -11,7 +11,7 @@ use knarr_flow::engine::{Engine, Silent};
 use knarr_flow::network::url_of;
 
 use crate::launch::aggregators::first;
-use crate::launch::jobs::deliver::{Delivery, holds_nothing, is_store, made_instead, was_not_begun};
+use crate::launch::jobs::deliver::{Delivery, holds_nothing, is_store, made_instead, mend_header, was_not_begun};
 use crate::launch::jobs::outputs::Outputs;
 use crate::launch::jobs::packed::PackedFiles;
 use crate::launch::outcome::{Done, Files, Outcome};
@@ -81,7 +81,9 @@ pub fn recover(
             // Its launcher was killed before it had removed it. The program may have written the file anew since.
             handed.hand_on(&directory, &spools);
             all_here().for_each(|part| HandedOver::discard(part));
-            handed.take_notes();
+            if missing.is_empty() {
+                handed.take_notes();
+            }
             spools.extend(all_here().filter_map(|part| Some(part.parent()?.to_owned())).collect::<Vec<_>>());
             continue;
         }
@@ -103,13 +105,14 @@ pub fn recover(
         let output = handed.rule.made_of(&target);
         let was_made = made.contains(&output);
         let refused = match outputs.take(&handed) {
-            Ok(()) => refused(&engine, (&directory, &handed), &spools, was_made),
+            Ok(()) => refused(&engine, (&directory, &handed), &spools, was_made)
+                .or_else(|| bring_header(&directory, &found).err()),
             Err(error) => Some(error),
         };
         let outcome = match refused {
             Some(error) => Outcome::Undelivered(error, directory.clone()),
             None => {
-                bring_header(&directory, &found);
+                mend_header(&directory);
                 let job = Delivery {
                     directory: directory.clone(),
                     handed: handed.clone(),
@@ -159,23 +162,31 @@ fn is_empty(part: &Path, handed: &HandedOver) -> bool {
 
 /// The rank that has the header may have been killed, or have found no room, before it had written it, or the list of all datasets:
 /// another one did so then. All create the same datasets in the same order.
-fn bring_header(directory: &Path, found: &BTreeMap<usize, PathBuf>) {
+///
+/// # Errors
+/// `Read`, `Corrupt`, `Write`: nothing may be made without that list.
+fn bring_header(directory: &Path, found: &BTreeMap<usize, PathBuf>) -> Result<()> {
     let header = directory.join(HandedOver::HEADER);
     let listed = |part: &Path| {
-        let datasets = Datasets::read(part).ok().flatten();
-        datasets.filter(|_| part.join(HandedOver::HEADER).exists())
+        let datasets = Datasets::read(part)?;
+        Ok::<_, Error>(datasets.filter(|_| part.join(HandedOver::HEADER).exists()))
     };
     let number = |datasets: &Datasets| datasets.addresses.len();
-    let own = listed(directory);
-    let others = found.values().filter_map(|part| Some((part, listed(part)?)));
-    let Some((part, datasets)) = others.max_by_key(|(_, datasets)| number(datasets)) else { return };
-    if own.is_some_and(|own| number(&own) >= number(&datasets)) {
-        return;
+    let mut longest: Option<(&Path, Datasets)> = None;
+    for part in std::iter::once(directory).chain(found.values().map(PathBuf::as_path)) {
+        if let Some(datasets) = listed(part)?
+            && longest.as_ref().is_none_or(|(_, longest)| number(longest) < number(&datasets))
+        {
+            longest = Some((part, datasets));
+        }
     }
+    let Some((part, datasets)) = longest.filter(|(part, _)| *part != directory) else { return Ok(()) };
     let beside = header.with_extension("new");
-    let copied = datasets.save(directory).is_ok() && std::fs::copy(part.join(HandedOver::HEADER), &beside).is_ok();
-    // If that fails, what makes the file says that there is no header.
-    let _ = copied && std::fs::rename(beside, header).is_ok();
+    // The list comes last: as long as it is the shorter one, this is tried again.
+    std::fs::copy(part.join(HandedOver::HEADER), &beside)
+        .and_then(|_| std::fs::rename(&beside, &header))
+        .map_err(|error| Error::write(&header, &error))?;
+    datasets.save(directory)
 }
 
 /// What lies in `directory`, or the part of the node that makes the file, if that can be read here.
