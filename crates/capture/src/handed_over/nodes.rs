@@ -51,21 +51,29 @@ impl HandedOver {
         if !self.shares_header || !self.rule.directory.is_dir() {
             return true;
         }
-        let shared = Self::shared_header(&self.rule.directory.join(".knarr"), &first.token, &first.file);
-        shared.try_exists().unwrap_or(true)
+        Self::shared_header(&self.disk(), &first.token, &first.file).try_exists().unwrap_or(true)
     }
 
-    /// A note on the disk that the nodes share: the file of which a node holds part `part` is made.
+    /// The directory on the disk that the nodes share.
+    fn disk(&self) -> PathBuf {
+        self.rule.directory.join(".knarr")
+    }
+
+    /// A note there: the file of which a node holds part `part` is made.
     fn note_of(&self, part: usize) -> Option<PathBuf> {
         let first = self.parts.first()?;
-        Some(self.rule.directory.join(".knarr").join(format!("made-{}-{}.{part}", first.token, first.file)))
+        Some(self.disk().join(format!("made-{}-{}.{part}", first.token, first.file)))
+    }
+
+    /// Those for all other nodes than the first.
+    fn notes(&self) -> impl Iterator<Item = PathBuf> {
+        (1..self.parts.len()).filter_map(|part| self.note_of(part))
     }
 
     /// Notes, in its directory and for all other nodes, that the file is made: the process that has made it may be gone before
     /// it removes the directory, and before they ask.
     pub fn note_made(&self, directory: &Path) {
-        let notes = (1..self.parts.len()).filter_map(|part| self.note_of(part));
-        for note in notes.chain([directory.join(DELIVERED)]) {
+        for note in self.notes().chain([directory.join(DELIVERED)]) {
             // Without it, what is left has to be removed by hand if that happens.
             let _ = fs::write(note, b"");
         }
@@ -76,11 +84,12 @@ impl HandedOver {
     /// # Errors
     /// `Write` if a note stays.
     pub fn forget_made(&self, directory: &Path) -> Result<()> {
-        let notes = (1..self.parts.len()).filter_map(|part| self.note_of(part));
-        let what = "a note of an earlier attempt cannot be removed";
-        let is_gone = |note: &PathBuf| !(take(note) && note.exists());
-        let stays = notes.chain([directory.join(DELIVERED)]).find(|note| !is_gone(note));
-        stays.map_or(Ok(()), |note| Err(Error::new(ErrorKind::Write, what).at(note.display().to_string())))
+        let stays = self.notes().chain([directory.join(DELIVERED)]).find(|note| take(note) && note.exists());
+        stays.map_or(Ok(()), |note| {
+            Err(Error::new(ErrorKind::Write, "what an earlier attempt to make the file has noted cannot be removed")
+                .hint("remove it; 'knarr run --recover' makes the file then")
+                .at(note.display().to_string()))
+        })
     }
 
     /// True if the file was made of what lies in a directory. It may have been replaced since.
@@ -90,9 +99,9 @@ impl HandedOver {
 
     /// Removes the notes for all other nodes: nothing of the file is left there.
     pub fn take_notes(&self) {
-        for note in (1..self.parts.len()).filter_map(|part| self.note_of(part)) {
+        self.notes().for_each(|note| {
             take(&note);
-        }
+        });
     }
 
     /// Removes the note for this part. True if there was one.
