@@ -15,7 +15,7 @@ from pathlib import Path
 from measure import Measurement, median, run_measured
 from repack import KNARR
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "e2e"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "e2e"))
 from object_server import CREDENTIALS, S3, Bucket, Proxy
 
 # The defaults of boto3: parts of 8 MiB, ten threads.

@@ -101,7 +101,7 @@ def measure_overhead() -> list[dict]:
         libraries = next(Path("/usr/lib").glob("*/hdf5/serial"))
         options = ["-O2", "-I/usr/include/hdf5/serial", f"-L{libraries}"]
         subprocess.run(["cc", *options, folder / "program.c", "-o", folder / "program", "-lhdf5"], check=True)
-        (folder / "knarr.toml").write_text('[[file]]\npattern = "other*.h5"\nwhen = "write"\n')
+        (folder / "knarr.toml").write_text('[[file]]\npattern = "other*.h5"\n')
         commands = {
             "plain": [folder / "program"],
             "knarr": [KNARR, "run", "--quiet", "-c", folder / "knarr.toml", "--", folder / "program"],

@@ -41,9 +41,11 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, is_dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import bounded_output
 import checkpoint
@@ -73,8 +75,10 @@ import plugin
 import rechunk
 import repack
 import scale_reports
+import several_jobs
 import several_nodes
 import slowed
+import staging
 import transfer
 import transfer_nodes
 import writing
@@ -140,21 +144,129 @@ def header(facts: dict[str, object]) -> str:
     return f"{host['cpu']}, {host['cores']} cores, {host['memory_gb']} GB, {host['system']}\n\n{tools}\n"
 
 
+def report(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A kind whose results are one table."""
+
+    help: str
+    measure: Callable[[int], Any]
+    """Takes how often to repeat each measurement."""
+    table: Callable[[Any], Any]
+    repeats: int | None = 3
+    """None: `measure` looks after that itself."""
+    needs_inputs: bool = True
+
+
+COMPARISONS = {
+    "rechunk": Comparison(
+        "maps to series and back, against the tools that change chunks",
+        lambda repeats: rechunk.measure_rechunk(INPUTS, repeats),
+        rechunk.table,
+    ),
+    "io-computing": Comparison(
+        "what output costs a program that computes on all cores meanwhile", computing.measure, computing.table
+    ),
+    "io-slowed": Comparison(
+        "what output under way costs computing, as the kernel counts it", slowed.measure, slowed.table, repeats=5
+    ),
+    "io-open": Comparison("one file that is open for all steps", open_file.measure, open_file.table),
+    "io-nodes": Comparison(
+        "one file from several nodes, against a file of each", several_nodes.measure, several_nodes.table
+    ),
+    "io-memory": Comparison(
+        "output of a job that may have little memory",
+        lambda _: [bounded_output.measure()],
+        lambda results: bounded_output.table(results[0]),
+        repeats=None,
+    ),
+    "io-s3": Comparison(
+        "how long output to S3 on the loopback blocks an MPI program", output_to_s3.measure, output_to_s3.table
+    ),
+    "conversion": Comparison(
+        "repacks between netCDF-4 and Zarr, against those in one format",
+        lambda repeats: conversion.measure([INPUTS / f"{name}.nc" for name in ("real", "cmip", "sim")], repeats),
+        conversion.table,
+    ),
+    "s3": Comparison(
+        "repacks to and from S3 on the loopback, against a plain upload",
+        lambda repeats: object_store.compare(INPUTS / "real.nc", repeats, report),
+        object_store.table,
+    ),
+    "transfer": Comparison("two programs coupled by a file", transfer.measure, transfer.table),
+    "transfer-nodes": Comparison(
+        "two programs on two nodes (emulated links), as root",
+        lambda repeats: transfer_nodes.measure(INPUTS / "real.nc", repeats, report),
+        transfer_nodes.table,
+        repeats=1,
+    ),
+    "dataset": Comparison(
+        "knarr.write against xarray's to_netcdf and to_zarr",
+        lambda repeats: dataset.compare(INPUTS / "real.nc", repeats, report),
+        dataset.table,
+    ),
+    "library": Comparison(
+        "what a checkpoint costs the program that hands over its arrays",
+        lambda _: checkpoint_library.measure_library(),
+        checkpoint_library.table,
+        repeats=None,
+        needs_inputs=False,
+    ),
+    "plugin": Comparison(
+        "the HDF5 filter against the chains it chooses",
+        lambda _: plugin.measure_plugin(INPUTS / "real.nc"),
+        plugin.table,
+        repeats=None,
+    ),
+    "lossy": Comparison(
+        "ratio under a bound, beside error-bounded compressors", lambda _: lossy.measure_lossy(), lossy.table, None
+    ),
+    "write": Comparison(
+        "what writing costs one process under knarr run", lambda _: writing.measure_write(), writing.table, None, False
+    ),
+    "stage": Comparison(
+        "bursts of output through emulated tiers", lambda _: staging.measure_stage(), staging.table, None, False
+    ),
+    "overhead": Comparison(
+        "knarr run for a program with no file that matches",
+        lambda _: overhead.measure_overhead(),
+        overhead.table,
+        None,
+        False,
+    ),
+    "names": Comparison(
+        "knarr run for a call that takes the name of a file", lambda _: names.measure_names(), names.table, None, False
+    ),
+    "several-jobs": Comparison(
+        "knarr run for many small files, and for a file that is waited for",
+        lambda _: several_jobs.measure(),
+        several_jobs.table,
+        None,
+        False,
+    ),
+}
+
+
+def run_comparison(options: argparse.Namespace, facts: dict[str, object]) -> None:
+    comparison = COMPARISONS[options.kind]
+    results = comparison.measure(options.repeats)
+    table = comparison.table(results)
+    print(header(facts))
+    print(table.markdown() if hasattr(table, "markdown") else table)
+    save(options.kind, [asdict(one) if is_dataclass(one) else one for one in results], facts)
+
+
 def run_repack(options: argparse.Namespace, facts: dict[str, object]) -> None:
     inputs = [INPUTS / name for name in options.inputs.split(",")]
     contenders = repack.peers() + ([] if options.peers_only else repack.knarr_settings(options.goals.split(",")))
-    results = repack.compare(inputs, contenders, options.repeats, lambda line: print(line, file=sys.stderr))
+    results = repack.compare(inputs, contenders, options.repeats, report)
     print(header(facts))
     print(repack.table(results))
     if not options.peers_only:
         save("repack", [asdict(result) for result in results], facts)
-
-
-def run_s3(options: argparse.Namespace, facts: dict[str, object]) -> None:
-    results = object_store.compare(INPUTS / "real.nc", options.repeats, lambda line: print(line, file=sys.stderr))
-    print(header(facts))
-    print(object_store.table(results))
-    save("s3", [asdict(result) for result in results], facts)
 
 
 def pool_results(jobs: int, tools: dict[str, str]) -> dict[str, dict[str, float]]:
@@ -212,13 +324,6 @@ def run_pipeline(options: argparse.Namespace, facts: dict[str, object]) -> None:
     save("pipeline", rows, facts)
 
 
-def run_rechunk(options: argparse.Namespace, facts: dict[str, object]) -> None:
-    results = rechunk.measure_rechunk(INPUTS, options.repeats)
-    print(header(facts))
-    print(rechunk.table(results))
-    save("rechunk", [asdict(result) for result in results], facts)
-
-
 def run_io(options: argparse.Namespace, facts: dict[str, object]) -> None:
     results, of_calls = parallel_output.measure(options.repeats), parallel_output.measure_calls(options.repeats)
     print(header(facts))
@@ -226,69 +331,6 @@ def run_io(options: argparse.Namespace, facts: dict[str, object]) -> None:
         print(f"\n## {place}\n\n{parallel_output.table(results, place).markdown()}")
     print(f"\n## Calls of other sizes, in memory\n\n{parallel_output.table_of_calls(of_calls).markdown()}")
     output_page.write_page(save("io", results + of_calls, facts).with_suffix(".html"), results, of_calls, header(facts))
-
-
-def run_computing(options: argparse.Namespace, facts: dict[str, object]) -> None:
-    results = computing.measure(options.repeats)
-    print(header(facts))
-    print(computing.table(results))
-    save("io-computing", results, facts)
-
-
-def run_slowed(options: argparse.Namespace, facts: dict[str, object]) -> None:
-    results = slowed.measure(options.repeats)
-    print(header(facts))
-    print(slowed.table(results).markdown())
-    save("io-slowed", results, facts)
-
-
-def run_open_file(options: argparse.Namespace, facts: dict[str, object]) -> None:
-    results = open_file.measure(options.repeats)
-    print(header(facts))
-    print(open_file.table(results).markdown())
-    save("io-open", results, facts)
-
-
-def run_several_nodes(options: argparse.Namespace, facts: dict[str, object]) -> None:
-    results = several_nodes.measure(options.repeats)
-    print(header(facts))
-    print(several_nodes.table(results))
-    save("io-nodes", results, facts)
-
-
-def run_bounded_output(_options: argparse.Namespace, facts: dict[str, object]) -> None:
-    result = bounded_output.measure()
-    print(header(facts))
-    print(bounded_output.table(result))
-    save("io-memory", [asdict(result)], facts)
-
-
-def run_output_to_s3(options: argparse.Namespace, facts: dict[str, object]) -> None:
-    results = output_to_s3.measure(options.repeats)
-    print(header(facts))
-    print(output_to_s3.table(results).markdown())
-    save("io-s3", results, facts)
-
-
-def run_conversion(options: argparse.Namespace, facts: dict[str, object]) -> None:
-    results = conversion.measure([INPUTS / f"{name}.nc" for name in ("real", "cmip", "sim")], options.repeats)
-    print(header(facts))
-    print(conversion.table(results))
-    save("conversion", results, facts)
-
-
-def run_transfer(options: argparse.Namespace, facts: dict[str, object]) -> None:
-    rows = transfer.measure(options.repeats)
-    print(header(facts))
-    print(transfer.table(rows))
-    save("transfer", rows, facts)
-
-
-def run_transfer_nodes(options: argparse.Namespace, facts: dict[str, object]) -> None:
-    rows = transfer_nodes.measure(INPUTS / "real.nc", options.repeats, lambda line: print(line, file=sys.stderr))
-    print(header(facts))
-    print(transfer_nodes.table(rows))
-    save("transfer-nodes", rows, facts)
 
 
 def run_scale(options: argparse.Namespace, facts: dict[str, object]) -> None:
@@ -299,13 +341,6 @@ def run_scale(options: argparse.Namespace, facts: dict[str, object]) -> None:
     print(f"page: bench/runs/{page.name}")
 
 
-def run_dataset(options: argparse.Namespace, facts: dict[str, object]) -> None:
-    results = dataset.compare(INPUTS / "real.nc", options.repeats, lambda line: print(line, file=sys.stderr))
-    print(header(facts))
-    print(dataset.table(results))
-    save("dataset", [asdict(result) for result in results], facts)
-
-
 def run_many(options: argparse.Namespace, facts: dict[str, object]) -> None:
     wanted = [name for name in options.commands.split(",") if name]
     rows = many.measure_many(options.repeats, options.datasets, wanted)
@@ -314,55 +349,14 @@ def run_many(options: argparse.Namespace, facts: dict[str, object]) -> None:
     save("many", many.raw(rows), facts)
 
 
-def run_library(_options: argparse.Namespace, facts: dict[str, object]) -> None:
-    rows = checkpoint_library.measure_library()
-    print(checkpoint_library.table(rows))
-    save("library", rows, facts)
-
-
-def run_plugin(_options: argparse.Namespace, facts: dict[str, object]) -> None:
-    rows = plugin.measure_plugin(INPUTS / "real.nc")
-    print(header(facts))
-    print(plugin.table(rows))
-    save("plugin", rows, facts)
-
-
-def run_lossy(_options: argparse.Namespace, facts: dict[str, object]) -> None:
-    rows = lossy.measure_lossy()
-    print(header(facts))
-    print(lossy.table(rows))
-    save("lossy", [asdict(row) for row in rows], facts)
-
-
 def run_green(options: argparse.Namespace, facts: dict[str, object]) -> None:
-    rows = green.measure_green(options.repeats, lambda line: print(line, file=sys.stderr))
+    rows = green.measure_green(options.repeats, report)
     print(header(facts))
     print(green.table(rows))
     results = [asdict(row) for row in rows]
     figures = save("green", results, facts).with_suffix(".svg")
     green_plots.plot(results, figures)
     print(f"figures: bench/runs/{figures.name}")
-
-
-def run_write(_options: argparse.Namespace, facts: dict[str, object]) -> None:
-    rows = writing.measure_write()
-    print(header(facts))
-    print(writing.table(rows))
-    save("write", rows, facts)
-
-
-def run_overhead(_options: argparse.Namespace, facts: dict[str, object]) -> None:
-    rows = overhead.measure_overhead()
-    print(header(facts))
-    print(overhead.table(rows))
-    save("overhead", rows, facts)
-
-
-def run_names(_options: argparse.Namespace, facts: dict[str, object]) -> None:
-    rows = names.measure_names()
-    print(header(facts))
-    print(names.table(rows))
-    save("names", rows, facts)
 
 
 def run_memory(options: argparse.Namespace, facts: dict[str, object]) -> None:
@@ -384,7 +378,7 @@ def run_memory(options: argparse.Namespace, facts: dict[str, object]) -> None:
 
 def run_auto(options: argparse.Namespace, facts: dict[str, object]) -> None:
     names = options.cases.split(",") if options.cases else checkpoint.cases()
-    rows = checkpoint_auto.measure_auto(names, lambda line: print(line, file=sys.stderr, flush=True))
+    rows = checkpoint_auto.measure_auto(names, report)
     print(header(facts))
     print(checkpoint_auto.table(rows))
     if not options.cases:
@@ -394,9 +388,6 @@ def run_auto(options: argparse.Namespace, facts: dict[str, object]) -> None:
 def run_checkpoint(options: argparse.Namespace, facts: dict[str, object]) -> None:
     names = options.cases.split(",") if options.cases else checkpoint.cases("code")
     goal = ["--goal", options.goal] if options.goal else []
-
-    def report(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
 
     sizes = [row for name in names for row in checkpoint.measure_sizes(name, goal, report)]
     peers = [row for name in names for row in checkpoint.measure_peers(name, goal, options.repeats, report)]
@@ -442,70 +433,21 @@ def main() -> None:
     five.add_argument("--threads", type=int, default=os.cpu_count())
     five.add_argument("--repeats", type=int, default=3)
     five.set_defaults(run=run_pipeline)
-    across = kinds.add_parser("rechunk", help="maps to series and back, against the tools that change chunks")
-    across.add_argument("--repeats", type=int, default=3)
-    across.set_defaults(run=run_rechunk)
     output = kinds.add_parser("io", help="how long output blocks an MPI program")
     output.add_argument("--repeats", type=int, default=3)
     output.set_defaults(run=run_io)
-    meanwhile = kinds.add_parser(
-        "io-computing", help="what output costs a program that computes on all cores meanwhile"
-    )
-    meanwhile.add_argument("--repeats", type=int, default=3)
-    meanwhile.set_defaults(run=run_computing)
-    slower = kinds.add_parser("io-slowed", help="what output under way costs computing, as the kernel counts it")
-    slower.add_argument("--repeats", type=int, default=5)
-    slower.set_defaults(run=run_slowed)
-    opened = kinds.add_parser("io-open", help="one file that is open for all steps")
-    opened.add_argument("--repeats", type=int, default=3)
-    opened.set_defaults(run=run_open_file)
-    shared = kinds.add_parser("io-nodes", help="one file from several nodes, against a file of each")
-    shared.add_argument("--repeats", type=int, default=3)
-    shared.set_defaults(run=run_several_nodes)
-    bounded = kinds.add_parser("io-memory", help="output of a job that may have little memory")
-    bounded.set_defaults(run=run_bounded_output)
-    buckets = kinds.add_parser("io-s3", help="how long output to S3 on the loopback blocks an MPI program")
-    buckets.add_argument("--repeats", type=int, default=3)
-    buckets.set_defaults(run=run_output_to_s3)
-    formats = kinds.add_parser("conversion", help="repacks between netCDF-4 and Zarr, against those in one format")
-    formats.add_argument("--repeats", type=int, default=3)
-    formats.set_defaults(run=run_conversion)
-    remote = kinds.add_parser("s3", help="repacks to and from S3 on the loopback, against a plain upload")
-    remote.add_argument("--repeats", type=int, default=3)
-    remote.set_defaults(run=run_s3)
-    coupled = kinds.add_parser("transfer", help="two programs coupled by a file")
-    coupled.add_argument("--repeats", type=int, default=3)
-    coupled.set_defaults(run=run_transfer)
-    apart = kinds.add_parser("transfer-nodes", help="two programs on two nodes (emulated links), as root")
-    apart.add_argument("--repeats", type=int, default=1)
-    apart.set_defaults(run=run_transfer_nodes)
     larger = kinds.add_parser("io-scale", help="a model of output at 288, 8,192 and 100,000 ranks")
     larger.set_defaults(run=run_scale, kind="io-scale", report=scale_reports.output)
     wider = kinds.add_parser("transfer-scale", help="a model of coupled programs on up to 100,000 nodes")
     wider.set_defaults(run=run_scale, kind="transfer-scale", report=scale_reports.transfer)
-    written = kinds.add_parser("dataset", help="knarr.write against xarray's to_netcdf and to_zarr")
-    written.add_argument("--repeats", type=int, default=3)
-    written.set_defaults(run=run_dataset)
     numerous = kinds.add_parser("many", help="a file of very many small datasets")
     numerous.add_argument("--repeats", type=int, default=3)
     numerous.add_argument("--datasets", type=int, default=many.DATASETS)
     numerous.add_argument("--commands", default="", help="only these, separated by commas")
     numerous.set_defaults(run=run_many)
-    ten = kinds.add_parser("library", help="what a checkpoint costs the program that hands over its arrays")
-    ten.set_defaults(run=run_library)
-    six = kinds.add_parser("plugin", help="the HDF5 filter against the chains it chooses")
-    six.set_defaults(run=run_plugin)
     nine = kinds.add_parser("green", help="the green compression paper's table and figures again")
     nine.add_argument("--repeats", type=int, default=3)
     nine.set_defaults(run=run_green)
-    eight = kinds.add_parser("lossy", help="ratio under a bound, beside error-bounded compressors")
-    eight.set_defaults(run=run_lossy)
-    under = kinds.add_parser("write", help="writing under knarr run, against HDF5's own filters")
-    under.set_defaults(run=run_write)
-    idle = kinds.add_parser("overhead", help="knarr run for a program with no file that matches")
-    idle.set_defaults(run=run_overhead)
-    named = kinds.add_parser("names", help="knarr run for a call that takes the name of a file")
-    named.set_defaults(run=run_names)
     alike = kinds.add_parser("auto", help="checkpoint sets: auto against the best of the fixed schemes")
     alike.add_argument(
         "--cases", help="names of cases in bench/inputs/checkpoint; all, and the result kept, by default"
@@ -517,8 +459,18 @@ def main() -> None:
     nine.add_argument("--goal", help="as of 'knarr checkpoint pack', whose default is the default here")
     nine.add_argument("--max-mem", default="96M", help="memory of the packer of a group ten times that large")
     nine.set_defaults(run=run_checkpoint)
+    for kind, comparison in COMPARISONS.items():
+        compared = kinds.add_parser(kind, help=comparison.help)
+        if comparison.repeats is not None:
+            compared.add_argument("--repeats", type=int, default=comparison.repeats)
+        compared.set_defaults(run=run_comparison, kind=kind, repeats=comparison.repeats)
     options = parser.parse_args()
-    if options.run not in (run_auto, run_checkpoint, run_library, run_write, run_overhead, run_names, run_scale):
+    own_inputs = (run_auto, run_checkpoint, run_scale)
+    if options.run is run_comparison:
+        needs_inputs = COMPARISONS[options.kind].needs_inputs
+    else:
+        needs_inputs = options.run not in own_inputs
+    if needs_inputs:
         write_inputs()
     options.run(options, {"machine": machine(), "versions": versions()})
 

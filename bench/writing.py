@@ -1,10 +1,12 @@
-"""Speed of writing under `knarr run` with `when = "write"`: HDF5's own filters, and Knarr's threads.
+"""What writing costs one process under `knarr run`, which hands its values over.
 
-A program writes one variable of simulation output, plain, with HDF5's own shuffle and deflate (the usual chain),
-and under Knarr with the same chain and with Knarr's filter, by one thread and by all. Runs take turns. Times are
-those of writing alone, told by the program: wall time, processor time, and that of the calling thread alone, of the
-median run. Where others use the machine, wall times of several threads say little; the share of the calling thread
-says how the work was divided.
+`serial`: h5py and netCDF4-python write 1 GB of simulation output into one file; plain, with HDF5's own shuffle and
+deflate, and under Knarr. For comparison the same values are copied once into new memory, and once into a new file in
+memory. Times are those from creating the file to the return of its close.
+
+`many`: 200 files are open at once and get 5 MB of values in total. The memory is that of the spool.
+
+Ways take turns.
 """
 
 from __future__ import annotations
@@ -23,44 +25,76 @@ from simulation import turbulence
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 KNARR = Path(os.environ.get("KNARR_BIN", REPOSITORY / "target" / "release" / "knarr")).resolve()
-ROUNDS = 5
-MEBIBYTES = 256
-OWN = "HDF5's own filters"
-CHUNK = (1, 512, 512)
-"""1 MiB, whole steps: what Knarr gives a contiguous variable of this shape, too."""
+ROUNDS = 3
+MEBIBYTES = 1024
+FILES, VALUES = 200, 6250
 
-PROGRAM = """
-import json, os, sys, time, h5py, numpy as np
+BEGIN = """
+import json, os, sys, time, h5py, netCDF4, numpy as np
+"""
+SERIAL = """
 values = np.load("values.npy")
-with h5py.File("out.h5", "w") as file:
-    options = {"compression": "gzip", "compression_opts": 1, "shuffle": True} if "filters" in sys.argv else {}
-    dataset = file.create_dataset("x", values.shape, "f4", chunks=CHUNK, **options)
-    clocks = time.perf_counter, time.process_time, time.thread_time
-    begin = [clock() for clock in clocks]
-    dataset[...] = values
-    file.flush()
-    wall, cpu, thread = (clock() - before for clock, before in zip(clocks, begin))
-size = os.path.getsize("out.h5")
-print(json.dumps({"wall_s": wall, "cpu_s": cpu, "calling_thread_s": thread, "bytes": size}))
+filters = "filters" in sys.argv
+begin = time.perf_counter()
+if "h5py" in sys.argv:
+    with h5py.File("out.h5", "w") as file:
+        options = {"compression": "gzip", "compression_opts": 1, "shuffle": True} if filters else {}
+        dataset = file.create_dataset("x", values.shape, "f4", chunks=(1, *values.shape[1:]), **options)
+        for step, part in enumerate(values):
+            dataset[step] = part
+else:
+    with netCDF4.Dataset("out.nc", "w") as file:
+        for name, length in zip("tyx", values.shape):
+            file.createDimension(name, length)
+        options = {"chunksizes": (1, *values.shape[1:]), "fill_value": False, "zlib": filters, "complevel": 1}
+        variable = file.createVariable("x", "f4", ("t", "y", "x"), **options)
+        for step, part in enumerate(values):
+            variable[step] = part
+print(json.dumps({"seconds": time.perf_counter() - begin}))
+"""
+COPY = """
+values = np.load("values.npy")
+begin = time.perf_counter()
+if "file" in sys.argv:
+    with open("/dev/shm/knarr-bench-copy", "wb") as file:
+        for part in values:
+            file.write(part)
+    seconds = time.perf_counter() - begin
+    os.remove("/dev/shm/knarr-bench-copy")
+else:
+    copy = np.empty_like(values)
+    for step, part in enumerate(values):
+        copy[step] = part
+    seconds = time.perf_counter() - begin
+print(json.dumps({"seconds": seconds}))
+"""
+MANY = f"""
+begin = time.perf_counter()
+files = [h5py.File(f"many{{number}}.h5", "w") for number in range({FILES})]
+values = np.arange({VALUES}, dtype="f4")
+for file in files:
+    file["x"] = values
+for file in files:
+    file.close()
+print(json.dumps({{"seconds": time.perf_counter() - begin}}))
 """
 
 
-def commands(folder: Path) -> dict[str, list]:
-    """Ways to write."""
-    program = [sys.executable, "-c", PROGRAM.replace("CHUNK", str(CHUNK))]
-    rule = '[[file]]\npattern = "*"\nwhen = "write"\n'
-    rules = {
-        "deflate": rule + 'variables."*".chain = "shuffle | deflate:1"\n',
-        "knarr": rule + 'portable = "knarr"\n',
-        "knarr, speed": rule + 'portable = "knarr"\ngoal = "speed"\n',
-    }
-    found = {"plain": program, OWN: [*program, "filters"]}
-    for name, text in rules.items():
-        path = folder / f"{name}.toml"
-        path.write_text(text)
-        for jobs in (1, os.cpu_count() or 1):
-            command = [KNARR, "run", "--quiet", "-c", path, "--jobs", str(jobs), "--", *program]
-            found[f"knarr run, {name}, {jobs} threads"] = command
+def ways(folder: Path) -> dict[str, list]:
+    """Commands by the words for them."""
+    (folder / "knarr.toml").write_text('[[file]]\npattern = "*"\n')
+    run = [KNARR, "run", "--quiet", "--json", folder / "result.json", "-c", folder / "knarr.toml", "--"]
+
+    def program(text: str, *arguments: str) -> list:
+        return [sys.executable, "-c", BEGIN + text, *arguments]
+
+    found = {"copy into new memory": program(COPY), "copy into a file in memory": program(COPY, "file")}
+    for library in ("h5py", "netCDF4"):
+        found[f"{library}, plain"] = program(SERIAL, library)
+        found[f"{library}, own filters"] = program(SERIAL, library, "filters")
+        found[f"{library}, knarr run"] = [*run, *program(SERIAL, library)]
+    found["200 files, plain"] = program(MANY)
+    found["200 files, knarr run"] = [*run, *program(MANY)]
     return found
 
 
@@ -70,12 +104,21 @@ def measure_write() -> list[dict]:
         folder = Path(name)
         steps = turbulence((512, 512), MEBIBYTES, -5 / 3, 1, "f4")
         np.save(folder / "values.npy", np.concatenate(list(steps)))
-        ways = commands(folder)
-        runs: dict[str, list[dict]] = {way: [] for way in ways}
+        commands = ways(folder)
+        runs: dict[str, list[dict]] = {way: [] for way in commands}
         for _ in range(ROUNDS):
-            for way, command in ways.items():
+            for way, command in commands.items():
                 done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-                runs[way].append(json.loads(done.stdout))
+                row = json.loads(done.stdout.splitlines()[-1])
+                result = folder / "result.json"
+                if result.exists():
+                    told = json.loads(result.read_text())
+                    row["memory_bytes"] = told["spool"]["memory_bytes"]
+                    assert all("handed over" in file["note"] for file in told["files"]), told
+                    result.unlink()
+                runs[way].append(row)
+                for made in [*folder.glob("out.*"), *folder.glob("many*")]:
+                    made.unlink()
     return [
         {"way": way, **{key: statistics.median(run[key] for run in found) for key in found[0]}}
         for way, found in runs.items()
@@ -83,12 +126,10 @@ def measure_write() -> list[dict]:
 
 
 def table(rows: list[dict]) -> str:
-    own = next(row["wall_s"] for row in rows if row["way"] == OWN)
-    lines = [
-        f"| {MEBIBYTES} MiB of turbulence | wall s | CPU s | times as fast as HDF5's own filters | MB |",
-        "|---|---:|---:|---:|---:|",
-    ]
+    seconds = {row["way"]: row["seconds"] for row in rows}
+    copy = seconds["copy into a file in memory"]
+    lines = ["| way | s | times a copy into a file in memory | memory MB |", "|---|---:|---:|---:|"]
     for row in rows:
-        times, size = own / row["wall_s"], row["bytes"] / 1e6
-        lines.append(f"| {row['way']} | {row['wall_s']:.2f} | {row['cpu_s']:.2f} | {times:.1f} | {size:.1f} |")
+        memory = f"{row['memory_bytes'] / 1e6:.1f}" if "memory_bytes" in row else "-"
+        lines.append(f"| {row['way']} | {row['seconds']:.3f} | {row['seconds'] / copy:.2f} | {memory} |")
     return "\n".join(lines)

@@ -7,11 +7,10 @@ prefix=$(cd "$prefix" && pwd)
 cd "$(dirname "$0")/.."
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 install -D -m 644 crates/capi/include/knarr.h "$prefix/include/knarr.h"
-# Several modules, one file to compile.
+# Several modules, one file to compile, with procedures for every type.
 fortran=crates/capi/fortran
-cat $fortran/knarr_c.f90 $fortran/knarr_support.f90 $fortran/knarr.f90 $fortran/knarr_checkpoints.f90 \
-  $fortran/knarr_outputs.f90 \
-  > "$prefix/include/knarr.f90"
+awk -f $fortran/types.awk $fortran/knarr_c.f90 $fortran/knarr_support.f90 $fortran/knarr.f90 \
+  $fortran/knarr_checkpoints.f90 $fortran/knarr_outputs.f90 > "$prefix/include/knarr.f90"
 chmod 644 "$prefix/include/knarr.f90"
 # Programs with MPI compile these with it, because MPIs differ in their ABI.
 install -m 644 crates/mpi/c/knarr_comm.h crates/mpi/c/knarr_mpi.c $fortran/knarr_mpi.f90 "$prefix/include/"

@@ -87,6 +87,8 @@ class Wanted:
         """A file that has changed."""
         path = Path(name)
         match path.parts:
+            case ("crates", "hooks", library, *_):
+                self.add_crate({"hdf5": "hdf5-hooks", "names": "name-hooks"}.get(library, library))
             case ("crates", crate, *_):
                 self.add_crate(crate)
             case ("tests", _, file) if file.startswith("test_") and (REPOSITORY / path).exists():

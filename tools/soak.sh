@@ -23,7 +23,7 @@ done
 step $python tests/suites/life_kills.py --times $((times / 50 + 1)) --seed "$seed"
 # Every fault takes 10 hours on two cores; those of distinct calls once, 20 minutes.
 step $python tests/suites/faults.py $([ "$times" -lt 2000 ] && echo --distinct) --seed "$seed"
-for when in close write; do
+for when in close handed; do
   step $python tests/suites/soak.py --times "$times" --when $when
 done
 # A fuzzer of a commit runs 10 seconds.

@@ -33,6 +33,7 @@ from nodes import Launcher, left
 from running import MPIRUN, Runner
 
 if TYPE_CHECKING:
+    from checkpoint_route import Route
     from object_server import S3, Bucket, Proxy
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -239,6 +240,14 @@ def image_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """An empty folder for files that a test writes."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
 def out(tmp_path: Path) -> Path:
     """An empty folder for outputs, so that anything left behind is seen."""
     folder = tmp_path / "out"
@@ -278,6 +287,24 @@ def blocks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from test_pnetcdf import HERE, built
 
     return built(tmp_path_factory.mktemp("blocks"), "blocks", HERE / "blocks.c")
+
+
+@pytest.fixture(scope="session")
+def every_call(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program that calls every function of PnetCDF."""
+    from test_pnetcdf import built, calls
+
+    folder = tmp_path_factory.mktemp("calls")
+    (folder / "calls.c").write_text(calls.program())
+    return built(folder, "calls", folder / "calls.c")
+
+
+@pytest.fixture
+def route(run: Runner, knarr: Knarr) -> Route:
+    """Programs whose restart files become sets."""
+    from checkpoint_route import Route
+
+    return Route(run, knarr)
 
 
 @pytest.fixture

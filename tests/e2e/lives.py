@@ -47,6 +47,8 @@ class Life:
     """Letters of another program, which gets the file by route `transfer`. That one is "r", the first one is "w"."""
     rule: str = ""
     """Lines of the rule in `knarr.toml`."""
+    tiers: str = ""
+    """Lines of `knarr.toml` before the rule."""
     options: tuple[str, ...] = ()
     """Of `knarr run`."""
     memory: str = ""
@@ -66,12 +68,12 @@ class Life:
 
     @property
     def suffix(self) -> str:
-        return {"hdf5": ".h5", "checkpoint": ".sets"}.get(self.library, ".nc")
+        return {"hdf5": ".h5", "serial": ".h5", "checkpoint": ".sets", "posix": ".bin"}.get(self.library, ".nc")
 
     @property
     def holds(self) -> bool:
         """HDF5 keeps in its memory what it writes itself, until the file is closed."""
-        return self.library in ("hdf5", "netcdf")
+        return self.library in ("hdf5", "serial", "netcdf")
 
     @property
     def is_alone(self) -> bool:
@@ -107,6 +109,18 @@ TWO_NODES = ("rank 0", "rank 1", "launcher a", "launcher b", "worker a")
 TWO_SIDES = ("rank 0 w", "launcher w", "rank 0 r", "launcher r")
 SMALL_PUTS = "cf" + 600 * "p" + "x"
 TRANSFER = 'route = "transfer"\nfrom = "w"\nto = ["r"]\ntimeout = "5s"\n'
+
+STAGE = 'route = "stage"\n'
+"""Files wait in the directory "tier"."""
+
+
+def tiers(capacity: str) -> str:
+    return (
+        '[[tier]]\nname = "ram"\npath = "/dev/shm"\n'
+        f'[[tier]]\nname = "fast"\npath = "tier"\ncapacity = "{capacity}"\n'
+        '[[tier]]\nname = "slow"\npath = "work"\nemulate = { rate = "20MB/s", shared = true }\n'
+    )
+
 
 LIVES = [
     Life("pnetcdf", "pnetcdf", "cfppPnrsgdpx"),
@@ -147,8 +161,52 @@ LIVES = [
     Life("hdf5, reopened by ranks", "hdf5", "cfppxwPprxwPxoax", ranks=2, victims=TWO_RANKS),
     Life("hdf5, two nodes", "hdf5", "cfppPrsgpx", ranks=2, nodes="ab", victims=TWO_NODES),
     Life("hdf5, transferred", "hdf5", "cfpprx", reads="oax", rule=TRANSFER, victims=TWO_SIDES),
+    Life("serial", "serial", "cfppPrsgdpx", part=500),
+    Life("serial, created twice", "serial", "cfppxcfpprx"),
+    Life("serial, changed again", "serial", "cfppxwprxoax"),
+    Life("serial, small memory", "serial", "cfpppprpgx", part=100_000, memory="3m"),
     Life("netcdf", "netcdf", "cfppPrsgdpx"),
     Life("netcdf, two ranks", "netcdf", "cfppPrsgpx", ranks=2, victims=TWO_RANKS),
+    Life("pnetcdf, staged", "pnetcdf", "cfppPnrsgpx", rule=STAGE, tiers=tiers("64M")),
+    Life("pnetcdf, staged twice", "pnetcdf", "cfppxcfpprxoax", part=500, rule=STAGE, tiers=tiers("64M")),
+    # Values leave memory at the next look, while the file is encoded.
+    Life(
+        "pnetcdf, moved out", "pnetcdf", "cfppPnrsgpxcfpprx", rule=f'{STAGE}local_within = "1ms"\n', tiers=tiers("64M")
+    ),
+    Life(
+        "pnetcdf, staged, stopped",
+        "pnetcdf",
+        "cfppx2cfppzzzzzzzzzzzzzzzzzzz",
+        stops_at="9 put",
+        rule=STAGE,
+        tiers=tiers("64M"),
+        victims=("launcher",),
+    ),
+    Life("hdf5, staged", "hdf5", "cfppPrsgpx", ranks=2, rule=STAGE, tiers=tiers("64M"), victims=TWO_RANKS),
+    Life("serial, staged", "serial", "cfppxcfpprx", rule=STAGE, tiers=tiers("64M")),
+    Life("serial, tier full", "serial", "cfpppprpgx", part=100_000, memory="3m", rule=STAGE, tiers=tiers("1M")),
+    # The program writes its files in the tier itself.
+    Life("whole, staged", "posix", "cfppsgdpxorgxwpxcfppxA2cfpAcfpx", rule=STAGE, tiers=tiers("640M")),
+    Life("whole, tier full", "posix", "cfppx2cfppxor", part=300_000, rule=STAGE, tiers=tiers("5M")),
+    Life(
+        "whole, staged, stopped",
+        "posix",
+        "cfppx2cfppzzzzzzzzzzzzzzzzzzz",
+        stops_at="9 put",
+        rule=STAGE,
+        tiers=tiers("64M"),
+        victims=("launcher",),
+    ),
+    Life(
+        "pnetcdf, nodes, staged",
+        "pnetcdf",
+        "cfppPnrxoax",
+        ranks=2,
+        nodes="ab",
+        rule=STAGE,
+        tiers=tiers("64M"),
+        victims=TWO_NODES,
+    ),
     Life("output library", "output", "cfppnrsdxcfprx", victims=("rank 0",)),
     Life("checkpoint library", "checkpoint", "cfppxcfpprxe", victims=("rank 0",)),
 ]

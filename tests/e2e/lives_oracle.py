@@ -214,6 +214,11 @@ def found_in(path: Path, ranks: int, part: int) -> Seeds:
     if path.is_dir():
         group = zarr.open_group(path, mode="r")
         t, f = group["T"][:], group["F"][:]
+    elif path.suffix == ".bin":
+        numbers = np.fromfile(path, "i4")
+        rows = np.zeros(-(-max(len(numbers), ranks * part) // (ranks * part)) * ranks * part, "i4")
+        rows[: len(numbers)] = numbers
+        f, *t = rows.reshape(-1, ranks * part)
     elif path.suffix == ".h5":
         with h5py.File(path) as file:
             t, f = file["T"][:], file["F"][:]

@@ -39,6 +39,12 @@ class Regression:
 
 
 REGRESSIONS = [
+    Regression(
+        "a link to a staged file took it along", "pnetcdf, staged", "launcher", "unlink", "set-aside", 0, "kill"
+    ),
+    Regression("a copy took the staged file along", "pnetcdf, staged", "launcher", "unlink", "/image$", 0, "EBUSY"),
+    Regression("a staged file was waited for", "serial, staged", "launcher", "openat", "TOP/tier$", -1, "EMFILE+"),
+    Regression("a staged spool stayed", "pnetcdf, staged", "launcher", "fchmod", "knarr[.]json", 0, "EIO"),
     Regression("a failed put discarded the file", "pnetcdf", "rank 0", "fallocate", "/values", 0, "EINTR"),
     Regression("rank 0 waited for rank 1", "pnetcdf, two ranks", "rank 0", "read", "libknarr_mpi", 0, "EIO"),
     Regression("rank 1 waited for rank 0", "pnetcdf, two ranks", "rank 0", "openat", "/header[.]nc", -1, "ENOSPC"),
@@ -51,6 +57,10 @@ REGRESSIONS = [
     Regression("a spool without puts stayed", "pnetcdf", "rank 0", "openat", "/values", 0, "kill"),
     Regression("a log that was begun was damaged", "pnetcdf", "rank 0", "flock", "/log[.]", 0, "kill"),
     Regression("half a spool stayed", "pnetcdf", "launcher", "mkdir", "/free", 0, "ENOSPC"),
+    Regression("a header without a copy was lost", "serial", "rank 0", "rename", "header[.]new", 0, "ENOSPC+"),
+    Regression(
+        "a link that was not read left its file", "serial, small memory", "launcher", "readlink", "more$", 0, "EIO"
+    ),
     Regression("half a spool stayed on a disk", "pnetcdf, spilled", "launcher", "mkdir", "/free", 0, "kill"),
     Regression("an unread record was none", "pnetcdf", "launcher", "openat", "handed-over", 0, "EMFILE+"),
     Regression("signals were not read", "pnetcdf", "launcher", "recvfrom", "socket", 3, "ENOMEM"),
@@ -61,7 +71,7 @@ REGRESSIONS = [
     Regression("a thread of the worker was a panic", "pnetcdf", "worker", "clone3", "new thread", 2, "EAGAIN"),
     Regression("spilled values stayed", "pnetcdf, spilled", "launcher", "unlink", "[.]knarr/knarr-spool", 0, "EBUSY"),
     Regression("a program in wait was awaited", "pnetcdf, created twice", "launcher", "clone3", "thread", 2, "EAGAIN+"),
-    Regression("a dataset was unknown", "hdf5, created twice", "rank 0", "openat", "/header[.]#[.]new", 1, "EMFILE+"),
+    Regression("a dataset was unknown", "hdf5, created twice", "rank 0", "openat", "/header[.]new", 1, "EMFILE+"),
     Regression("ranks did not agree on a flush", "netcdf, two ranks", "rank 0", "pwrite", "/header[.]#", -2, "ENOSPC"),
     Regression("a packed file was newer", "hdf5, created twice", "rank 0", "openat", "libknarr_mpi", 0, "EDQUOT"),
     Regression("half a plan stayed", "pnetcdf", "launcher", "fsync", "knarr[.]json", 0, "kill"),

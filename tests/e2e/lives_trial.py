@@ -129,9 +129,9 @@ class Lives:
 
 def build(library: str, program: Path, knarr: Path) -> None:
     """Builds the program of a library; Debian's are those for Open MPI."""
-    options = [f"-l{library}"]
-    if library in ("hdf5", "netcdf"):
-        libraries = next(Path("/usr/lib").glob({"hdf5": "*/hdf5/openmpi", "netcdf": "*/netcdf/mpi"}[library]))
+    options: list[object] = [] if library == "posix" else [f"-l{'hdf5' if library == 'serial' else library}"]
+    if library in ("hdf5", "serial", "netcdf"):
+        libraries = next(Path("/usr/lib").glob("*/netcdf/mpi" if library == "netcdf" else "*/hdf5/openmpi"))
         options += [f"-I{folder}" for folder in ("/usr/include/hdf5/openmpi", libraries / "include")]
         options += [f"-L{libraries}", f"-Wl,-rpath,{libraries}"]
     elif library in ("output", "checkpoint"):
@@ -170,7 +170,7 @@ class Trial:
             mount(SHARED_MEMORY, self.life.memory)
         (self.place / "work").mkdir(parents=True)
         (self.top / "tmp" / "r").mkdir(parents=True)
-        (self.place / "knarr.toml").write_text(f'[[file]]\npattern = "hist_*"\n{self.rule()}')
+        (self.place / "knarr.toml").write_text(f'{self.life.tiers}[[file]]\npattern = "hist_*"\n{self.rule()}')
         before = set(SHARED_MEMORY.glob("knarr-*"))
         assert not before, f"left by others: {before}"
         lived = self.lived
@@ -379,8 +379,8 @@ class Trial:
         return found_in(path, self.life.ranks, self.life.part) if path.exists() else None
 
     def recover(self) -> None:
-        disk = self.place / ".knarr"
-        for place, command in ((SHARED_MEMORY, self.recovery()), (disk, [*self.recovery(), disk])):
+        disks = [self.place / ".knarr", self.place / "tier"]
+        for place, command in ((SHARED_MEMORY, self.recovery()), *((disk, [*self.recovery(), disk]) for disk in disks)):
             if spools(place):
                 code, text = self.start_and_wait(command, 60)
                 self.lived.recovered += f"exit code {code}\n{text}"
@@ -394,7 +394,9 @@ class Trial:
         if found and (self.was_killed or is_lasting) and any(words in self.lived.recovered for words in IS_NEWER):
             # The program's library wrote it when nobody took it over any more, or no list of older versions could be
             # written. What has the name is whole, and the user decides.
-            for path in (*spools(SHARED_MEMORY), *spools(self.place / ".knarr")):
+            for path in (*spools(SHARED_MEMORY), *spools(self.place / ".knarr"), *spools(self.place / "tier")):
+                for header in path.glob("*/header.*.h5"):
+                    header.resolve().unlink(missing_ok=True)
                 shutil.rmtree(path)
             for pattern in ("knarr-spool-*", "header-*"):
                 for path in (self.place / ".knarr").glob(pattern):
@@ -422,10 +424,13 @@ class Trial:
     def remains(self, noted: Told) -> Iterator[str]:
         for path in (*SHARED_MEMORY.glob("knarr-*"), *SHARED_MEMORY.glob(".knarr-*")):
             yield f"{path}: {', '.join(sorted(str(below.relative_to(path)) for below in path.rglob('*')))}"
-        for folder in ("tmp/knarr-*", "tmp/r/knarr-*", ".knarr/*", "*/.knarr/*"):
+        for folder in ("tmp/knarr-*", "tmp/r/knarr-*", ".knarr/*", "*/.knarr/*", "tier/*", "*/tier/*"):
             yield from (str(path.relative_to(self.top)) for path in self.top.glob(folder))
         expected = {f"{name}{self.life.suffix}" for name in [*noted.files(), "hist_9"]}
         expected |= {f"{name}.knarr.json" for name in expected}
+        if self.life.library == "posix" and self.was_killed:
+            # The program was killed before it gave them their names.
+            expected |= {f"{name}.begun.bin" for name in noted.files()}
         for path in (self.place / "work").iterdir():
             if path.name not in expected and not path.name.startswith("core"):
                 yield str(path.relative_to(self.top))

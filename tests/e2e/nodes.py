@@ -12,13 +12,13 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import h5py
 
-from running import MPIRUN, is_abandoned
+from running import MPIRUN, forget, is_abandoned
 
 ALL = '[[file]]\npattern = "*"\n'
 RANKS = 4
@@ -167,6 +167,30 @@ def part(job: Launcher, number: int) -> int:
                 return launcher_of(place)
         time.sleep(0.02)
     raise AssertionError("no file was begun")
+
+
+def waiting(job: Launcher, *command: object, nodes: str = "aabb") -> subprocess.Popen[str]:
+    """A job whose file is open, with all its values, until there is a file 'go'."""
+    process = job.start(*command, "wait", nodes=nodes)
+    part(job, 1)
+    time.sleep(1.5)
+    return process
+
+
+def recovered(job: Launcher, knarr: Callable[..., subprocess.CompletedProcess[str]], name: str, plain: Path) -> None:
+    """`--recover` makes the file of the parts of all nodes, as the program would have made it, and of no fewer."""
+    made, together = job.folder / name, collected(job)
+    for spool in together.iterdir():
+        alone = job.top / f"alone-{spool.name}"
+        shutil.copytree(spool, alone / spool.name, symlinks=True)
+        # The error says what is missing.
+        said = knarr("run", "--recover", alone, ok=False).stderr
+        assert "the part of node" in said and not made.exists()
+        shutil.rmtree(alone)
+    knarr("run", "--recover", together)
+    knarr("verify", plain, made)
+    assert not list(together.iterdir())
+    forget(job.top)
 
 
 def launcher_of(place: Path) -> int:

@@ -130,6 +130,10 @@ class Request:
         return unquote(urlsplit(self.path).path).lstrip("/").partition("/")[2]
 
 
+def is_chunk(one: Request) -> bool:
+    return one.method == "PUT" and "/c/" in one.key
+
+
 Answer = Callable[[Request], tuple[int, bytes] | str | float | None]
 """What becomes of a request: an answer of the proxy's own; ``"drop"``: the connection is closed; a number: seconds to
 wait before it is passed on; None: it is passed on."""

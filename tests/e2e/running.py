@@ -10,8 +10,10 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import h5py
 import numpy as np
@@ -20,8 +22,14 @@ import pytest
 from values import smooth_field
 
 TIME_LIMIT_S = 120
+SHARED_MEMORY = Path("/dev/shm")
+BEFORE = set(SHARED_MEMORY.glob("knarr-spool-*"))
+"""What other runs have left there is theirs."""
+Found = TypeVar("Found")
 MPIRUN = ["mpirun", "--oversubscribe", "-n"]
 ALL = '[[file]]\npattern = "*"\n'
+# Programs write plain files, which are packed when they are closed.
+CLOSE = ALL + 'when = "close"\n'
 FIELD = smooth_field((8, 128, 256), seed=1)
 # The text of a program that writes one file.
 H5PY = """
@@ -57,12 +65,13 @@ class Runner:
         self.folder = folder / "work"
         self.folder.mkdir()
         self.scratch = folder / ".knarr"
+        self.config = ALL
         np.save(self.folder / "field.npy", FIELD)
 
     def start(
-        self, *command: object, config: str = ALL, options: tuple = (), env: dict | None = None, **how: object
+        self, *command: object, config: str | None = None, options: tuple = (), env: dict | None = None, **how: object
     ) -> subprocess.Popen[str]:
-        (self.top / "knarr.toml").write_text(config)
+        (self.top / "knarr.toml").write_text(self.config if config is None else config)
         arguments = ["run", "-c", self.top / "knarr.toml", "--json", self.top / "result.json", *options, "--"]
         return subprocess.Popen(
             [self.program, *map(str, arguments + list(command))],
@@ -102,6 +111,13 @@ def is_packed(path: Path, name: str = "T") -> bool:
         return file[name].chunks is not None and file[name].id.get_create_plist().get_nfilters() > 0
 
 
+def filters(path: Path, name: str = "T") -> list[int]:
+    """Numbers of the filters of a dataset."""
+    with h5py.File(path) as file:
+        pipeline = file[name].id.get_create_plist()
+        return [pipeline.get_filter(number)[0] for number in range(pipeline.get_nfilters())]
+
+
 def is_abandoned(spool: Path) -> bool:
     """True if no launcher delivers from a spool."""
     try:
@@ -126,6 +142,85 @@ def c_program(folder: Path, source: str, parallel: bool = False) -> Path:
     command = [compiler, folder / "program.c", "-o", folder / "program", *options, "-lhdf5"]
     subprocess.run(command, check=True)
     return folder / "program"
+
+
+def until(
+    holds: Callable[[], Found],
+    what: str = "it never came",
+    within: float = TIME_LIMIT_S,
+    of: subprocess.Popen[str] | None = None,
+) -> Found:
+    """Waits until something is there or holds, and returns it; fails with `what` after `within` seconds, or when the
+    process that it is to come from has ended.
+    """
+    end = time.monotonic() + within
+    while not (found := holds()):
+        assert time.monotonic() < end and (of is None or of.poll() is None), what
+        time.sleep(0.005)
+    return found
+
+
+def wait_for_the_end_of(program: Path) -> None:
+    ended = ["pgrep", "-f", f"^{program}"]
+    until(lambda: subprocess.run(ended, check=False, capture_output=True).returncode != 0, "the program goes on")
+
+
+def spools() -> list[Path]:
+    """Those that tests have left. Runs that go on beside the tests keep theirs."""
+    return sorted(filter(is_abandoned, set(SHARED_MEMORY.glob("knarr-spool-*")) - BEFORE))
+
+
+@pytest.fixture(autouse=True)
+def no_spools_stay() -> Iterator[None]:
+    yield
+    for spool in spools():
+        shutil.rmtree(spool)
+
+
+def forget(top: Path) -> None:
+    """Removes what launchers that were killed have left of their runs."""
+    for rest in top.glob("knarr-run-*"):
+        shutil.rmtree(rest)
+
+
+def outlives_its_launcher(run: Runner, knarr: Callable, command: list[object], program: Path, sign: str) -> None:
+    """The launcher is killed when `sign` is in its spool. What the program still writes is not taken."""
+    launcher = run.start(*command)
+    until(lambda: list(SHARED_MEMORY.glob(f"knarr-spool-{launcher.pid}-*/*/{sign}")), "nothing is handed over")
+    time.sleep(0.5)
+    launcher.kill()
+    launcher.wait()
+    (spool,) = spools()
+    assert "still writes the file" in knarr("run", "--recover", spool, ok=False).stderr
+    (run.folder / "go").touch()
+    wait_for_the_end_of(program)
+    knarr("run", "--recover", spool)
+    forget(run.top)
+
+
+def is_killed_at_any_moment(run: Runner, knarr: Callable, command: list[object], program: Path, plain: Path) -> None:
+    """The launcher is: the file is absent or whole, and afterwards it is there."""
+    hist, made, left = run.folder / f"hist{plain.suffix}", 0, 0
+    for delay in (0.05, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8):
+        hist.unlink(missing_ok=True)
+        launcher = run.start(*command)
+        time.sleep(delay)
+        launcher.kill()
+        launcher.wait()
+        wait_for_the_end_of(program)
+        if hist.exists():
+            made += 1
+            knarr("verify", plain, hist)
+        for spool in spools():
+            left += 1
+            if knarr("run", "--recover", spool, ok=False).returncode == 0:
+                knarr("verify", plain, hist)
+        for spool in spools():
+            # Of a file that was only begun nothing can be made.
+            shutil.rmtree(spool)
+        shutil.rmtree(run.scratch, ignore_errors=True)
+        forget(run.top)
+    assert made + left > 0
 
 
 def group_ends(group: int) -> None:

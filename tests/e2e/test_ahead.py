@@ -14,9 +14,9 @@ import pytest
 
 import test_pnetcdf as pnetcdf
 from conftest import unmount
-from running import Runner
+from running import Runner, forget, no_spools_stay, spools  # noqa: F401  a fixture
 from test_parallel_hdf5 import hdf5, was_handed_over  # noqa: F401  fixtures
-from test_pnetcdf import RANKS, SHARED_MEMORY, no_spools_stay, spools  # noqa: F401  a fixture
+from test_pnetcdf import RANKS, SHARED_MEMORY
 
 STEPS, ROWS = 6, 256
 RULE = '[[file]]\npattern = "hist.*"\n'
@@ -89,8 +89,7 @@ def test_a_launcher_that_is_killed_leaves_what_was_encoded_to_the_next(run, knar
     command = [*map(str, pnetcdf.MPIRUN), str(RANKS), blocks, "plain.nc", str(STEPS), str(ROWS)]
     subprocess.run(command, cwd=tmp_path / "plain", check=True)
     knarr("verify", tmp_path / "plain" / "plain.nc", run.folder / "hist.nc")
-    for rest in run.top.glob("knarr-run-*"):
-        shutil.rmtree(rest)
+    forget(run.top)
 
 
 def test_a_disk_that_is_full_before_all_is_encoded(run, knarr, blocks, tmp_path):

@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,15 +19,9 @@ import pytest
 
 import test_parallel_hdf5
 from conftest import KNARR
-from running import MPIRUN, TIME_LIMIT_S, Runner
+from running import MPIRUN, TIME_LIMIT_S, Runner, no_spools_stay, until, wait_for_the_end_of  # noqa: F401  a fixture
 from test_parallel_hdf5 import objects, system_python
-from test_pnetcdf import (
-    HERE,
-    RULE,
-    built,
-    no_spools_stay,  # noqa: F401  a fixture
-    wait_for_the_end_of,
-)
+from test_pnetcdf import HERE, RULE, compiled
 from test_transfer import RULE as TRANSFER
 from test_transfer import components  # noqa: F401  a fixture
 
@@ -38,9 +31,7 @@ OTHER_USER = 65534
 pytestmark = pytest.mark.usefixtures("own_memory")
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("as_plain"), "as_plain", HERE / "as_plain.c")
+program = compiled(HERE / "as_plain.c")
 
 
 def both(
@@ -387,13 +378,6 @@ def test_a_link_that_leads_to_nothing_yet(run, program, name):
         are_same(folder / target, plain / target)
     else:
         assert objects(folder / target) == objects(plain / target)
-
-
-def until(holds: Callable[[], object], what: str) -> None:
-    end = time.monotonic() + TIME_LIMIT_S
-    while not holds():
-        assert time.monotonic() < end, what
-        time.sleep(0.01)
 
 
 def test_a_reader_without_its_launcher_sees_no_later_session(components, program):  # noqa: F811

@@ -81,6 +81,11 @@ def files(request, tmp_path_factory):
     return directory
 
 
+def comes_back(knarr, packed, source, out):
+    knarr("checkpoint", "restore", packed, "-d", out)
+    assert hashes(out) == hashes(source)
+
+
 def hashes(directory):
     return {
         str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()
@@ -95,8 +100,7 @@ def test_names_as_long_as_files_may_have(knarr, tmp_path):
     for name in ("n" * 255, "m" * 240, "short"):
         (directory / name).write_bytes(name.encode() * 50)
     knarr("checkpoint", "pack", directory, "-o", tmp_path / "set")
-    knarr("checkpoint", "restore", tmp_path / "set", "-d", tmp_path / "out")
-    assert hashes(tmp_path / "out") == hashes(directory)
+    comes_back(knarr, tmp_path / "set", directory, tmp_path / "out")
 
 
 def test_nothing_is_restored_if_a_file_is_in_the_way(knarr, files, tmp_path):
@@ -193,9 +197,7 @@ def test_some_ranks(knarr, files, tmp_path):
     assert "0 to 5" in knarr.fails(2, "checkpoint", "restore", tmp_path / "set", "-d", tmp_path / "out", "--ranks", "6")
 
 
-def test_variables_become_numpy_files(knarr, tmp_path):
-    source = tmp_path / "in"
-    source.mkdir()
+def test_variables_become_numpy_files(knarr, tmp_path, source):
     for rank in range(RANKS):
         hdf5(source / f"r{rank}.h5", rank)
     knarr("checkpoint", "pack", source, "-o", tmp_path / "set")
@@ -230,9 +232,7 @@ def test_variables_become_numpy_files(knarr, tmp_path):
     assert "rows" in error and "restore the whole file" in error
 
 
-def test_records_become_numpy_files(knarr, tmp_path):
-    source = tmp_path / "in"
-    source.mkdir()
+def test_records_become_numpy_files(knarr, tmp_path, source):
     classic(source / "r0.nc", 0)
     knarr("checkpoint", "pack", source / "r0.nc", "-o", tmp_path / "set")
     knarr("checkpoint", "restore", tmp_path / "set", "-d", tmp_path / "out", "--variables", "*")
@@ -243,9 +243,7 @@ def test_records_become_numpy_files(knarr, tmp_path):
             assert np.array_equal(values, np.asarray(file[name][:]))
 
 
-def test_a_large_variable_is_read_without_the_others(knarr, tmp_path):
-    source = tmp_path / "in"
-    source.mkdir()
+def test_a_large_variable_is_read_without_the_others(knarr, tmp_path, source):
     for rank in range(8):
         with h5py.File(source / f"r{rank}.h5", "w") as file:
             for name in ("a", "b", "c", "d"):
@@ -260,9 +258,7 @@ def test_a_large_variable_is_read_without_the_others(knarr, tmp_path):
     assert one["read_bytes"] <= 2 * mine
 
 
-def test_a_small_variable_of_any_type_is_read_without_the_others_if_all_are_separate(knarr, tmp_path):
-    source = tmp_path / "in"
-    source.mkdir()
+def test_a_small_variable_of_any_type_is_read_without_the_others_if_all_are_separate(knarr, tmp_path, source):
     kept = {"real": {}, "mask": {}, "record": {}, "filtered": {"compression": "lzf", "chunks": (3000,)}}
     types = {"real": "f8", "mask": "u1", "record": [("a", "u1"), ("b", "f4")], "filtered": "f4"}
     for rank in range(8):
@@ -280,13 +276,10 @@ def test_a_small_variable_of_any_type_is_read_without_the_others_if_all_are_sepa
         assert raw <= one["read_bytes"] <= 1.1 * raw, name
         with h5py.File(source / "r5.h5") as file:
             assert np.load(tmp_path / name / "r5.h5" / f"{name}.npy").tobytes() == file[name][()].tobytes()
-    knarr("checkpoint", "restore", tmp_path / "set", "-d", tmp_path / "all")
-    assert hashes(tmp_path / "all") == hashes(source)
+    comes_back(knarr, tmp_path / "set", source, tmp_path / "all")
 
 
-def test_the_chain_of_separate_variables_suits_most_of_them_not_the_one_in_the_middle(knarr, tmp_path):
-    source = tmp_path / "in"
-    source.mkdir()
+def test_the_chain_of_separate_variables_suits_most_of_them_not_the_one_in_the_middle(knarr, tmp_path, source):
     steps = np.random.default_rng(1).integers(-3, 4, (41, 500))
     with h5py.File(source / "r0.h5", "w") as file:
         for grid, walk in enumerate(np.cumsum(steps, axis=1)):
@@ -297,9 +290,7 @@ def test_the_chain_of_separate_variables_suits_most_of_them_not_the_one_in_the_m
     assert packed["packed_bytes"] < 41 * 500 * 8 / 8, packed
 
 
-def test_equal_content_is_stored_once_and_the_earlier_set_may_go(knarr, tmp_path):
-    source = tmp_path / "in"
-    source.mkdir()
+def test_equal_content_is_stored_once_and_the_earlier_set_may_go(knarr, tmp_path, source):
     for rank in range(RANKS):
         hdf5(source / f"r{rank}.h5", rank)
     one = knarr.json("checkpoint", "pack", source, "-o", tmp_path / "one")
@@ -309,8 +300,7 @@ def test_equal_content_is_stored_once_and_the_earlier_set_may_go(knarr, tmp_path
     assert two["base"] == str(tmp_path / "one")
     assert two["packed_bytes"] < one["packed_bytes"] / 2
     shutil.rmtree(tmp_path / "one")
-    knarr("checkpoint", "restore", tmp_path / "two", "-d", tmp_path / "out")
-    assert hashes(tmp_path / "out") == hashes(source)
+    comes_back(knarr, tmp_path / "two", source, tmp_path / "out")
 
 
 def test_names_of_all_kinds(knarr, tmp_path):
@@ -329,9 +319,7 @@ def test_names_of_all_kinds(knarr, tmp_path):
     assert ranks.index("r9") < ranks.index("r10")
 
 
-def test_ranks_from_names(knarr, tmp_path):
-    source = tmp_path / "in"
-    source.mkdir()
+def test_ranks_from_names(knarr, tmp_path, source):
     for step in (1, 2):
         for rank in range(3):
             (source / f"{rank}.of.{step}").write_bytes(bytes([rank]))
@@ -343,9 +331,7 @@ def test_ranks_from_names(knarr, tmp_path):
     assert ranks == ["0.of.2", "1.of.2", "2.of.2"]
 
 
-def test_damage_is_named_and_the_rest_comes_back(knarr, tmp_path):
-    source = tmp_path / "in"
-    source.mkdir()
+def test_damage_is_named_and_the_rest_comes_back(knarr, tmp_path, source):
     for rank in range(RANKS):
         hdf5(source / f"r{rank}.h5", rank)
     knarr("checkpoint", "pack", source, "-o", tmp_path / "set", "--group-size", "3")
@@ -384,16 +370,13 @@ def test_nobody_may_read_a_set_who_may_not_read_the_files(knarr, files, tmp_path
             assert found == {mode & 0o666}
 
 
-def test_damaged_files_are_carried_as_bytes_and_named(knarr, tmp_path):
-    source = tmp_path / "in"
-    source.mkdir()
+def test_damaged_files_are_carried_as_bytes_and_named(knarr, tmp_path, source):
     hdf5(source / "r0.h5", 0)
     netcdf4(source / "r1.nc", 1)
     os.truncate(source / "r0.h5", 3000)
     shown = knarr("checkpoint", "pack", source, "-o", tmp_path / "set").stdout
     assert "r0.h5 is carried as bytes: " in shown and "truncated" in shown and "r1.nc is" not in shown
-    knarr("checkpoint", "restore", tmp_path / "set", "-d", tmp_path / "out")
-    assert hashes(tmp_path / "out") == hashes(source)
+    comes_back(knarr, tmp_path / "set", source, tmp_path / "out")
 
 
 def test_a_damaged_manifest_has_a_copy(knarr, files, tmp_path):
@@ -426,9 +409,7 @@ def test_a_restore_that_brings_nothing_back_leaves_no_directory(knarr, tmp_path,
     assert list((tmp_path / "mine").iterdir()) == []
 
 
-def test_sets_may_have_more_files_than_a_process(knarr, tmp_path):
-    source = tmp_path / "in"
-    source.mkdir()
+def test_sets_may_have_more_files_than_a_process(knarr, tmp_path, source):
     for rank in range(150):
         (source / f"r{rank}").write_text(f"rank {rank}")
 
@@ -461,10 +442,8 @@ def test_newer_sets_and_no_sets_are_refused(knarr, tmp_path):
     assert "version 4" in knarr("checkpoint", "list", tmp_path).stdout
 
 
-def test_a_full_disk_leaves_the_last_set_intact(knarr, tmp_path):
+def test_a_full_disk_leaves_the_last_set_intact(knarr, tmp_path, source):
     """The limit on file sizes stands for a full disk: a write fails in the middle."""
-    source = tmp_path / "in"
-    source.mkdir()
     for rank in range(4):
         (source / f"r{rank}").write_bytes(random.Random(rank).randbytes(400_000))
     knarr("checkpoint", "pack", source, "-o", tmp_path / "set")
@@ -482,9 +461,7 @@ def test_a_full_disk_leaves_the_last_set_intact(knarr, tmp_path):
     assert sets_in(tmp_path) == ["in", "set"]
 
 
-def test_the_configuration_says_how(knarr, tmp_path):
-    source = tmp_path / "in"
-    source.mkdir()
+def test_the_configuration_says_how(knarr, tmp_path, source):
     for rank in range(4):
         hdf5(source / f"restart_{rank}.h5", rank)
     config = tmp_path / "knarr.toml"
@@ -505,10 +482,8 @@ def test_the_configuration_says_how(knarr, tmp_path):
     assert sets_in(tmp_path) == ["in", "knarr.toml", "set"]
 
 
-def test_memory_does_not_grow_with_the_group(knarr, tmp_path):
+def test_memory_does_not_grow_with_the_group(knarr, tmp_path, source):
     """A group of ten times the memory that is allowed, which bounds the program and its libraries, too."""
-    source = tmp_path / "in"
-    source.mkdir()
     allowed = 96 << 20
     for rank in range(16):
         with h5py.File(source / f"r{rank}.h5", "w") as file:
@@ -528,10 +503,8 @@ def test_memory_does_not_grow_with_the_group(knarr, tmp_path):
     assert peak <= allowed, f"{peak >> 20} MiB"
 
 
-def test_repeats_far_apart_are_found(knarr, tmp_path):
+def test_repeats_far_apart_are_found(knarr, tmp_path, source):
     """Ranks that hold the rows of others negated and in another order, as fields do whose problem is symmetric."""
-    source = tmp_path / "in"
-    source.mkdir()
     # Of any magnitude: nothing but repeats makes them smaller.
     planes = np.random.default_rng(3).integers(1 << 52, 2046 << 52, (2, 240, 50, 64)).view("f8")
     for rank in range(4):

@@ -47,23 +47,22 @@ def mpi(name: str, size: int) -> list[str]:
     return [*MPIS[name], "-n", str(size)]
 
 
-def c_heat(folder: Path, name: str | None) -> Path:
-    """The example in C, for one process or an MPI."""
+C_HEAT, FORTRAN_HEAT = EXAMPLES / "c" / "heat.c", EXAMPLES / "fortran" / "heat.F90"
+
+
+def example(folder: Path, source: Path, name: str | None) -> Path:
+    """The program of an example, for one process or an MPI."""
     if name is None:
-        return c_program(folder, EXAMPLES / "c" / "heat.c")
+        return c_program(folder, source) if source.suffix == ".c" else fortran_program(folder, source)
+    program, include = folder / f"{source.stem}{source.suffix}-{name}", PREFIX / "include"
     need(f"mpicc.{name}", f"lib{name}-dev")
-    program = folder / f"heat-{name}"
-    sources = [EXAMPLES / "c" / "heat.c", PREFIX / "include" / "knarr_mpi.c"]
-    run(f"mpicc.{name}", "-std=c11", "-O1", "-DUSE_MPI", *sources, "-o", program, *flags("--cflags", "--libs"), "-lm")
-    return program
-
-
-def fortran_heat(folder: Path, name: str) -> Path:
+    if source.suffix == ".c":
+        options = ["-std=c11", "-O1", "-DUSE_MPI", *flags("--cflags")]
+        run(f"mpicc.{name}", *options, source, include / "knarr_mpi.c", "-o", program, *flags("--libs"), "-lm")
+        return program
     need(f"mpifort.{name}", f"lib{name}-dev")
-    program = folder / f"fortran-{name}"
-    include = PREFIX / "include"
     run(f"mpicc.{name}", "-c", include / "knarr_mpi.c", cwd=folder)
-    sources = [MODULE, include / "knarr_mpi.f90", EXAMPLES / "fortran" / "heat.F90", folder / "knarr_mpi.o"]
+    sources = [MODULE, include / "knarr_mpi.f90", source, folder / "knarr_mpi.o"]
     run(f"mpifort.{name}", "-DUSE_MPI", *sources, "-o", program, *flags("--libs"), cwd=folder)
     return program
 
@@ -71,7 +70,7 @@ def fortran_heat(folder: Path, name: str) -> Path:
 def test_programs_go_on_from_each_others_checkpoints(tmp_path: Path) -> None:
     """C, then Python, then Fortran, whose planes are turned round: its first dimension is the last of the others."""
     sets = tmp_path / "sets"
-    program = c_heat(tmp_path, None)
+    program = example(tmp_path, C_HEAT, None)
     assert "from step" not in run(program, sets, 25).stdout
     step, found = stored(sets, verify=True)
     assert step == 20 and np.allclose(found, heat(20), rtol=1e-13, atol=1e-300)
@@ -79,7 +78,7 @@ def test_programs_go_on_from_each_others_checkpoints(tmp_path: Path) -> None:
     assert "from step 20 of 1 ranks" in run(program, sets, 30).stdout
     python = run(os.environ.get("KNARR_PYTHON", sys.executable), EXAMPLES / "python" / "heat.py", sets, 45)
     assert "from step 30 of 1 ranks" in python.stdout
-    fortran = fortran_program(tmp_path, EXAMPLES / "fortran" / "heat.F90")
+    fortran = fortran_program(tmp_path, FORTRAN_HEAT)
     assert "from step 40 of 1 ranks" in run(fortran, sets, 60).stdout
     step, found = stored(sets, verify=True)
     assert step == 60 and np.allclose(found, heat(60), rtol=1e-12, atol=1e-300)
@@ -89,7 +88,7 @@ def test_programs_go_on_from_each_others_checkpoints(tmp_path: Path) -> None:
 @pytest.mark.parametrize("language", ["c", "fortran"])
 def test_any_number_of_ranks_goes_on(tmp_path: Path, name: str, language: str) -> None:
     need(MPIS[name][0], f"{name}-bin" if name == "openmpi" else name)
-    program = c_heat(tmp_path, name) if language == "c" else fortran_heat(tmp_path, name)
+    program = example(tmp_path, C_HEAT if language == "c" else FORTRAN_HEAT, name)
     sets, before, steps = tmp_path / "sets", 0, 0
     for ranks in (2, 8, 1, 3):
         steps += 20
@@ -174,7 +173,7 @@ def check_after_kill(sets: Path, before: int) -> int:
 
 @pytest.mark.kill
 def test_a_killed_program_leaves_its_last_checkpoint(tmp_path: Path, chance: random.Random) -> None:
-    program, sets = c_heat(tmp_path, None), tmp_path / "sets"
+    program, sets = example(tmp_path, C_HEAT, None), tmp_path / "sets"
     step, killed = 0, []
     for _ in range(repeated(30)):
         process = subprocess.Popen([program, sets, "1000000"], stdout=subprocess.DEVNULL)
@@ -197,7 +196,7 @@ def test_a_killed_program_leaves_its_last_checkpoint(tmp_path: Path, chance: ran
 @pytest.mark.parametrize("name", MPIS)
 def test_a_killed_rank_leaves_the_last_checkpoint(tmp_path: Path, name: str, chance: random.Random) -> None:
     need(MPIS[name][0], name)
-    program, sets = c_heat(tmp_path, name), tmp_path / "sets"
+    program, sets = example(tmp_path, C_HEAT, name), tmp_path / "sets"
     step = 0
     for _ in range(repeated(5)):
         process = subprocess.Popen(

@@ -9,13 +9,13 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from chances import repeated
 from conftest import may_mount, sets_in
+from running import until
 from test_checkpoint import hashes, hdf5
 
 FILES = 7
@@ -182,14 +182,6 @@ def ranks_of(mpirun: int, program: Path) -> list[int]:
     return sorted(found)
 
 
-def wait_until(what: Callable[[], object]) -> object:
-    end = time.monotonic() + TIME_LIMIT_S
-    while not (found := what()):
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.005)
-    return found
-
-
 @pytest.mark.kill
 def test_a_killed_rank_ends_the_job_and_leaves_the_last_set(knarr, mpirun, tmp_path, chance):
     source, sets = tmp_path / "in", tmp_path / "sets"
@@ -214,14 +206,14 @@ def test_a_killed_rank_ends_the_job_and_leaves_the_last_set(knarr, mpirun, tmp_p
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        ranks = wait_until(lambda job=job: job.poll() is not None or ranks_of(job.pid, knarr.program))
+        ranks = until(lambda job=job: job.poll() is not None or ranks_of(job.pid, knarr.program), within=TIME_LIMIT_S)
         time.sleep(chance.uniform(0, usual))
         if ranks is not True:
             ranks = ranks_of(job.pid, knarr.program)
         if ranks:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(ranks[round % len(ranks)], signal.SIGKILL)
-        wait_until(lambda job=job: job.poll() is not None or not ranks_of(job.pid, knarr.program))
+        until(lambda job=job: job.poll() is not None or not ranks_of(job.pid, knarr.program), within=TIME_LIMIT_S)
         try:
             failed += job.wait(timeout=30) != 0
         except subprocess.TimeoutExpired:

@@ -15,7 +15,6 @@ from checkpoint_route import Route, name, outcome, program, rule
 from conftest import may_mount, sets_in, unmount
 from running import script
 from test_checkpoint_watch import Watch, until, watch  # noqa: F401  a fixture
-from test_run_checkpoint import route  # noqa: F401  a fixture
 
 PATTERN = "r_{step}_{rank}.bin"
 
@@ -112,7 +111,7 @@ def test_a_process_that_has_closed_its_file_may_end_as_it_will(watch, end):  # n
     assert (code, "perhaps torn" in err) == (0, False), err
 
 
-def test_a_rank_of_a_run_that_is_killed_leaves_no_set(route):  # noqa: F811
+def test_a_rank_of_a_run_that_is_killed_leaves_no_set(route):
     ran = route(
         *program("""
         import os, time
@@ -134,7 +133,7 @@ def test_a_rank_of_a_run_that_is_killed_leaves_no_set(route):  # noqa: F811
     assert set(route.files()) == {name(2, rank) for rank in range(4)}
 
 
-def test_a_rank_that_is_killed_while_another_step_is_packed_leaves_no_set(route):  # noqa: F811
+def test_a_rank_that_is_killed_while_another_step_is_packed_leaves_no_set(route):
     """Nobody can be asked later who had the file open."""
     ran = route(
         *program("""
@@ -159,7 +158,7 @@ def test_a_rank_that_is_killed_while_another_step_is_packed_leaves_no_set(route)
     assert "was killed by signal 9 while it had the file open" in outcome(ran, 2)["reason"]
 
 
-def test_an_hdf5_process_that_closes_files_behind_the_back_of_hdf5_leaves_no_set(route: Route):  # noqa: F811
+def test_an_hdf5_process_that_closes_files_behind_the_back_of_hdf5_leaves_no_set(route: Route):
     """Its file rests, nobody has it open, and HDF5 has not said that it is whole."""
     for pause in (0.0, 0.5, 1.5):
         ran = route(

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from conftest import KNARR, sets_in
+from running import until
 
 TIME_LIMIT_S = 120
 PATTERN = "restart_{step}_{rank}.h5"
@@ -38,13 +39,6 @@ def write_step(folder: Path, step: int, ranks: int = 4, size: int = 4000) -> dic
         write_h5(folder / name, 100 * step + rank, size)
         written[name] = (folder / name).read_bytes()
     return written
-
-
-def until(condition, what: str) -> None:
-    end = time.monotonic() + TIME_LIMIT_S
-    while not condition():
-        assert time.monotonic() < end, f"{what} did not happen"
-        time.sleep(0.02)
 
 
 class Watch:

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import h5py
 import hdf5plugin
@@ -323,6 +324,24 @@ def test_a_limit_that_no_chain_meets_is_told_once(knarr, made, out, limit):
         assert said in told.stderr and "nearest" in json.dumps(json.loads(told.stdout))
     for unlimited in (("--goal", "ratio=1,encode>=1"), ("--goal", limit, "--chain", "zstd:1")):
         assert "no chain" not in knarr("advise", source, *unlimited).stderr
+
+
+def test_directories_are_measured_in_which_files_could_wait(knarr, tmp_path):
+    """What is printed on standard output is what `knarr.toml` says of them."""
+    fast = Path("/dev/shm") / f"knarr-fast-{os.getpid()}"
+    fast.mkdir()
+    try:
+        done = knarr("profile", "--tiers", "/dev/shm", fast, tmp_path)
+        assert not list(fast.iterdir()) and not list(tmp_path.iterdir())
+    finally:
+        fast.rmdir()
+    assert "place of files" in done.stderr and "lost at a restart" in done.stderr
+    if not done.stdout:
+        assert "nothing is printed for knarr.toml" in done.stderr
+    refused = knarr("profile", "--tiers", "/dev/shm", tmp_path / "missing", ok=False)
+    assert refused.returncode == 4 and "missing" in refused.stderr and "hint" in refused.stderr
+    assert not refused.stdout
+    assert knarr("profile", "--tiers", "-o", "x", ok=False).returncode == 2
 
 
 def test_a_profile_takes_about_the_time_that_it_may(knarr, tmp_path):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from pathlib import Path
 
 import h5py
 import numpy as np
 
 from crashing import library, workers
+from running import until
 from values import smooth_field
 
 FIELD = smooth_field((8, 128, 256), seed=1)
@@ -74,10 +74,7 @@ def test_a_killed_process_leaves_nothing_and_the_rest_is_done(knarr, tmp_path):
     files = inputs(tmp_path / "in", *(f"{number}.h5" for number in range(3)), copies=3)
     (tmp_path / "out").mkdir()
     process = knarr.start("repack", *files, "-o", tmp_path / "out", "--goal", "archive", "--json")
-    deadline = time.monotonic() + 60
-    while not list((tmp_path / "out").glob(".*")):
-        assert time.monotonic() < deadline and process.poll() is None
-        time.sleep(0.002)
+    until(lambda: list((tmp_path / "out").glob(".*")), "packing has not begun", of=process)
     for worker in workers(process.pid):
         os.kill(worker, signal.SIGKILL)
     out, err = process.communicate(timeout=120)
@@ -94,10 +91,7 @@ def test_an_interrupt_stops_the_work_and_leaves_nothing(knarr, tmp_path):
     (tmp_path / "out").mkdir()
     # As at a terminal: all processes get the signal.
     process = knarr.start("repack", *files, "-o", tmp_path / "out", "--goal", "archive", start_new_session=True)
-    deadline = time.monotonic() + 60
-    while not list((tmp_path / "out").glob(".*")):
-        assert time.monotonic() < deadline and process.poll() is None
-        time.sleep(0.002)
+    until(lambda: list((tmp_path / "out").glob(".*")), "packing has not begun", of=process)
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130 and "interrupted; nothing was changed" in err
@@ -108,16 +102,11 @@ def test_who_asked_is_killed_and_the_work_stops(knarr, tmp_path):
     files = inputs(tmp_path / "in", "a.h5", "b.h5", copies=5)
     (tmp_path / "out").mkdir()
     process = knarr.start("repack", *files, "-o", tmp_path / "out", "--goal", "archive")
-    deadline = time.monotonic() + 60
-    while not list((tmp_path / "out").glob(".*")):
-        assert time.monotonic() < deadline and process.poll() is None
-        time.sleep(0.002)
+    until(lambda: list((tmp_path / "out").glob(".*")), "packing has not begun", of=process)
     (worker,) = workers(process.pid)
     process.kill()
     process.communicate(timeout=60)
-    while Path(f"/proc/{worker}").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: not Path(f"/proc/{worker}").exists(), "the worker goes on")
     assert not list((tmp_path / "out").iterdir())
     with h5py.File(files[0]) as file:
         assert np.array_equal(file["T0"][:], FIELD)

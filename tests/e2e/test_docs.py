@@ -195,7 +195,7 @@ def test_every_key_of_knarr_toml_is_documented(knarr, tmp_path):
 @pytest.mark.parametrize(
     ("text", "line", "names"),
     [
-        ('[[file]]\npattern = "*"\nroute = "stage"', 3, ("stage", "compress", "file")),
+        ('[[file]]\npattern = "*"\nroute = "stash"', 3, ("stash", "compress", "file")),
         ('[[file]]\npattern = "*"\nroute = "checkpoint"', None, ('route "checkpoint"', "knarr checkpoint pack")),
         ('[[file]]\npattern = "*"\nportable = "netcdf"', None, ("netcdf", "core, standard or knarr")),
         ('[[file]]\npattern = "*"\ngoal = "fastest"', None, ("fastest", "balanced")),

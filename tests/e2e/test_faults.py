@@ -20,8 +20,8 @@ import pytest
 
 from conftest import COSTS, KNARR
 from injecting import Injector, injector, logged
-from running import script
-from test_pnetcdf import RULE, built, ranks, spools
+from running import script, spools
+from test_pnetcdf import RULE, built, ranks
 from values import smooth_field
 
 UNWRITABLE = 4
@@ -262,7 +262,8 @@ def test_sets_of_programs(faults, out):
         left = set(held(out)) - {"sets"}
         done = {name for name in left if name.startswith("sets/step_1")}
         assert left == done, (ran, left)
-        if ran.failed and COSTS not in ran.failed:
+        is_harmless = COSTS in ran.failed or (ran.call in HARMLESS and ran.code == 0)
+        if ran.failed and not is_harmless:
             assert ran.code == UNWRITABLE, ran
             assert not left or IN_PLACE in ran.err, (ran, left)
         else:

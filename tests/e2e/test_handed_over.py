@@ -21,8 +21,8 @@ import pytest
 from conftest import KNARR
 from crashing import workers
 from injecting import SOURCES, Injector, logged
-from running import MPIRUN
-from test_pnetcdf import HERE, RULE, built
+from running import MPIRUN, until
+from test_pnetcdf import HERE, RULE, compiled
 
 TIME_LIMIT_S = 60
 SHARED_MEMORY = Path("/dev/shm")
@@ -30,14 +30,8 @@ SHARED_MEMORY = Path("/dev/shm")
 pytestmark = pytest.mark.usefixtures("own_memory")
 
 
-@pytest.fixture(scope="module")
-def life(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("life"), "life_pnetcdf", SOURCES / "life_pnetcdf.c")
-
-
-@pytest.fixture(scope="module")
-def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("elsewhere"), "elsewhere", HERE / "elsewhere.c")
+life = compiled(SOURCES / "life_pnetcdf.c")
+elsewhere = compiled(HERE / "elsewhere.c")
 
 
 class Told:
@@ -55,13 +49,6 @@ class Told:
 @pytest.fixture
 def told(tmp_path: Path) -> Told:
     return Told(tmp_path / "told")
-
-
-def until(holds: Callable[[], object], what: str) -> None:
-    end = time.monotonic() + TIME_LIMIT_S
-    while not holds():
-        assert time.monotonic() < end, what
-        time.sleep(0.01)
 
 
 def spools() -> list[Path]:
@@ -210,8 +197,14 @@ def test_what_is_moved_is_durable_before_memory_goes(run, start, told, faults, t
     launcher.send_signal(signal.SIGTERM)
     launcher.communicate(timeout=TIME_LIMIT_S)
     (moved,) = [path for path in run.scratch.glob("knarr-spool-*") if path.is_dir()]
-    calls = [call for call in logged(log)[0] if call.name == "fsync" or "/.gone-" in call.place]
-    gone = next(number for number, call in enumerate(calls) if "/.gone-" in call.place and str(spool) in call.place)
+    calls = [
+        call for call in logged(log)[0] if call.name == "fsync" or "/.gone-" in call.place or "/.moved-" in call.place
+    ]
+    gone = next(
+        number
+        for number, call in enumerate(calls)
+        if ("/.gone-" in call.place or "/.moved-" in call.place) and str(spool) in call.place
+    )
     synced = {call.place for call in calls[:gone]}
     record = next(moved.glob("*/set-aside.json")).parent
     assert {str(path) for path in (spilled, record, moved, run.scratch, run.top, record / "log.0")} <= synced

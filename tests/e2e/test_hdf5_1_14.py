@@ -22,7 +22,7 @@ def test_this_is_1_14() -> None:
     assert done.stdout.startswith("1.14."), f"{OLDER} is not there: make setup"
 
 
-@pytest.mark.parametrize("tests", ["test_plugin.py", "test_run_own.py", "test_run_whole.py"])
+@pytest.mark.parametrize("tests", ["test_plugin.py", "test_run_serial.py"])
 def test_filter_and_capture_hold(tests: str) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", HERE / tests]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=ENVIRONMENT, check=False)

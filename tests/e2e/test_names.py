@@ -14,7 +14,7 @@ import pytest
 
 import test_parallel_hdf5
 import test_pnetcdf
-from running import ALL, MPIRUN, Ran, Runner
+from running import ALL, MPIRUN, Ran, Runner, forget, until
 
 HERE = Path(__file__).with_name("names_programs")
 RANKS = 2
@@ -280,10 +280,7 @@ def paused(run: Runner, program: Path, *steps: str) -> tuple[subprocess.Popen[st
     The second result lets it do so."""
     first = "touch ready; while [ ! -e go ]; do sleep 0.01; done"
     process = run.start(*pending(program, "stat", first, "+", *steps, count=1000))
-    end = time.monotonic() + 60
-    while not (run.folder / "ready").exists():
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    until((run.folder / "ready").exists, "the program is not ready")
     process.send_signal(signal.SIGSTOP)
     return process, (run.folder / "go").touch
 
@@ -316,5 +313,4 @@ def test_a_launcher_that_is_killed_ends_every_wait(run, programs, step):
     assert expected in out.splitlines()[-1], out
     for left in test_pnetcdf.spools():
         shutil.rmtree(left)
-    for left in run.top.glob("knarr-run-*"):
-        shutil.rmtree(left)
+    forget(run.top)

@@ -20,8 +20,19 @@ import netCDF4
 import pytest
 
 from conftest import may_mount, unmount
-from nodes import RANKS, Launcher, collected, contents, encoded, launcher_of, measured, part, records
-from running import MPIRUN
+from nodes import (
+    RANKS,
+    collected,
+    contents,
+    encoded,
+    launcher_of,
+    measured,
+    part,
+    records,
+    recovered,
+    waiting,
+)
+from running import MPIRUN, forget, until
 from test_pnetcdf import RULE, built, calls
 
 pytestmark = pytest.mark.node
@@ -195,8 +206,7 @@ def test_a_node_that_goes_while_it_encodes_is_named_and_values_are_kept(job, kna
         assert file["outcome"] == "failed" and "node 'b'" in file["reason"], file
     knarr("run", "--recover", collected(job))
     knarr("verify", tmp_path / "plain.nc", job.folder / "hist.nc")
-    for rest in job.top.glob("knarr-run-*"):
-        shutil.rmtree(rest)
+    forget(job.top)
 
 
 def test_a_disk_that_is_full_while_several_nodes_write(job, knarr, blocks, tmp_path):
@@ -213,8 +223,7 @@ def test_a_disk_that_is_full_while_several_nodes_write(job, knarr, blocks, tmp_p
         subprocess.run(["mount", "-o", "remount,size=8m", job.folder], check=True)
         knarr("run", "--recover", collected(job))
         knarr("verify", tmp_path / "plain.nc", job.folder / "hist.nc")
-        for rest in job.top.glob("knarr-run-*"):
-            shutil.rmtree(rest)
+        forget(job.top)
     finally:
         unmount(job.folder)
 
@@ -259,18 +268,10 @@ def test_values_that_find_no_room_in_memory(job, knarr, blocks, plain, tmp_path)
     knarr("verify", tmp_path / "plain" / "large.nc", job.folder / "hist.nc")
 
 
-def waiting(job: Launcher, blocks: Path, nodes: str = "aabb") -> subprocess.Popen[str]:
-    """A job whose file is open, with all its values, until there is a file 'go'."""
-    process = job.start(blocks, "hist.nc", STEPS, ROWS, "wait", nodes=nodes)
-    part(job, 1)
-    time.sleep(1.5)
-    return process
-
-
 @pytest.mark.parametrize("stopped", [0, 1])
 def test_an_aggregator_that_is_stopped_is_named_and_values_are_kept(job, knarr, blocks, plain, stopped):
     (job.folder / "hist.nc").write_bytes(b"precious")
-    process = waiting(job, blocks)
+    process = waiting(job, blocks, "hist.nc", STEPS, ROWS)
     launcher = part(job, stopped)
     os.kill(launcher, signal.SIGSTOP)
     (job.folder / "go").touch()
@@ -293,32 +294,17 @@ def test_an_aggregator_that_is_stopped_is_named_and_values_are_kept(job, knarr, 
 
 @pytest.mark.parametrize("killed", [0, 1])
 def test_a_launcher_that_is_killed_leaves_what_can_be_finished(job, knarr, blocks, plain, killed):
-    process = waiting(job, blocks)
+    process = waiting(job, blocks, "hist.nc", STEPS, ROWS)
     launcher = part(job, killed)
     os.kill(launcher, signal.SIGKILL)
     ran = job.finish(process)
     assert ran.code != 0 and not (job.folder / "hist.nc").exists()
-    together = collected(job)
-    # One alone is not the file, and the error says what is missing.
-    for spool in together.iterdir():
-        alone = job.top / f"alone-{spool.name}"
-        shutil.copytree(spool, alone / spool.name, symlinks=True)
-        said = knarr("run", "--recover", alone, ok=False).stderr
-        assert "the part of node" in said and not (job.folder / "hist.nc").exists()
-        shutil.rmtree(alone)
-    knarr("run", "--recover", together)
-    knarr("verify", plain, job.folder / "hist.nc")
-    assert not list(together.iterdir())
-    for rest in job.top.glob("knarr-run-*"):
-        shutil.rmtree(rest)
+    recovered(job, knarr, "hist.nc", plain)
 
 
 def test_a_launcher_of_another_rank_that_is_killed_ends_the_job(job, knarr, blocks, plain):
     process = job.start(blocks, "hist.nc", STEPS, ROWS, "wait", nodes=None)
-    end = time.monotonic() + 60
-    while not (places := [place for place, _ in records(job.folder) if (place / "log.3").exists()]):
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    places = until(lambda: [place for place, _ in records(job.folder) if (place / "log.3").exists()])
     first = {launcher_of(place) for place in places}
     found = subprocess.run(["pgrep", "-f", f"{job.top}/knarr.toml"], check=True, capture_output=True, text=True)
     others = [int(pid) for pid in found.stdout.split() if int(pid) not in first | {process.pid}]

@@ -17,22 +17,16 @@ import numpy as np
 import pytest
 
 from nodes import ALL, Job, Launcher
-from running import MPIRUN, is_packed
-from test_parallel_hdf5 import HERE, RANKS, built, objects, system_python
+from running import MPIRUN, forget, is_packed
+from test_parallel_hdf5 import HERE, RANKS, compiled, objects, system_python
 
 pytestmark = pytest.mark.node
 
 ROWS, COLUMNS, CYCLES = 64, 256, 3
 
 
-@pytest.fixture(scope="module")
-def hdf5(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("hdf5"), "hdf5", HERE / "again.c")
-
-
-@pytest.fixture(scope="module")
-def netcdf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("netcdf"), "netcdf", HERE / "netcdf_again.c")
+hdf5 = compiled("hdf5", HERE / "again.c")
+netcdf = compiled("netcdf", HERE / "netcdf_again.c")
 
 
 def begun(path: Path, records: int = 1) -> Path:
@@ -139,16 +133,6 @@ def test_records_are_added_to_what_an_earlier_run_has_packed(job, knarr, hdf5, n
         assert is_packed(hist)
     assert objects(hist) == objects(expected)
     knarr("verify", expected, hist)
-
-
-def test_one_launcher_tells_of_a_file_that_is_compressed_as_it_is_written(job, knarr, netcdf):
-    """HDF5 has none of Knarr's filters there, whoever creates it."""
-    expected = plain(job, netcdf, "hist.nc", CYCLES, "new") / "hist.nc"
-    for cycles, how in ((0, ["new"]), (CYCLES, [])):
-        ran = job(netcdf, "hist.nc", cycles, *how, nodes="abca", config=ALL + 'when = "write"\n', ok=False)
-        assert ran.code == 0, ran.err
-        assert ran.outcomes("hist.nc") == ["gathered", "gathered", "written"], (ran.results, ran.err)
-    assert objects(job.folder / "hist.nc") == objects(expected)
 
 
 def test_two_files_at_the_same_time(job):
@@ -369,5 +353,4 @@ def test_a_launcher_that_is_killed(job, knarr, hdf5, node, when):
     job.finish(process)
     knarr("verify", expected, hist)
     assert {path.name for path in job.folder.iterdir()} <= {"hist.h5", "hist.h5.knarr.json", "go"}
-    for rest in job.top.glob("knarr-run-*"):
-        shutil.rmtree(rest)
+    forget(job.top)

@@ -8,26 +8,19 @@ import shutil
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 import h5py
 import pytest
 
-from nodes import ALL, Launcher, collected, contents, measured, part
+from nodes import ALL, contents, measured, part, recovered, waiting
 from running import MPIRUN
-from test_parallel_hdf5 import H5PY, HERE, RANKS, ROWS, STEPS, built, objects, plain, system_python
+from test_parallel_hdf5 import H5PY, HERE, RANKS, ROWS, STEPS, built, compiled, objects, plain, system_python
 
 pytestmark = pytest.mark.node
 
 
-@pytest.fixture(scope="module")
-def hdf5(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("hdf5"), "hdf5")
-
-
-@pytest.fixture(scope="module")
-def netcdf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("netcdf"), "netcdf")
+hdf5 = compiled("hdf5")
+netcdf = compiled("netcdf")
 
 
 def were_handed_over(ran, name: str, nodes: int) -> None:
@@ -163,23 +156,15 @@ def filters(dataset: h5py.Dataset) -> int:
     return dataset.id.get_create_plist().get_nfilters()
 
 
-def waiting(job: Launcher, hdf5: Path) -> subprocess.Popen[str]:
-    """A job whose file is open, with all its values, until there is a file 'go'."""
-    process = job.start(hdf5, "hist.h5", STEPS, ROWS, "wait", nodes="aabb")
-    part(job, 1)
-    time.sleep(1.5)
-    return process
-
-
 @pytest.mark.parametrize("killed", [0, 1])
 def test_a_launcher_that_is_killed_leaves_what_can_be_finished(job, knarr, hdf5, tmp_path, killed):
     (job.folder / "hist.h5").write_bytes(b"precious")
-    process = waiting(job, hdf5)
+    process = waiting(job, hdf5, "hist.h5", STEPS, ROWS)
     os.kill(part(job, killed), signal.SIGKILL)
     ran = job.finish(process)
     assert ran.code != 0 and (job.folder / "hist.h5").read_bytes() == b"precious"
     (job.folder / "hist.h5").unlink()
-    finished(job, knarr, plain(tmp_path, hdf5, "hist.h5"))
+    recovered(job, knarr, "hist.h5", plain(tmp_path, hdf5, "hist.h5"))
 
 
 @pytest.mark.parametrize("what", ["kill", "forget"])
@@ -189,27 +174,11 @@ def test_a_file_that_is_not_closed_can_be_made(job, knarr, hdf5, tmp_path, what)
     ran = job(hdf5, "hist.h5", STEPS, ROWS, what, nodes="abab", ok=False, **patience)
     assert ran.code != 0 and not (job.folder / "hist.h5").exists()
     assert "knarr run --recover" in ran.err
-    finished(job, knarr, plain(tmp_path, hdf5, "hist.h5"))
-
-
-def finished(job: Launcher, knarr, expected: Path) -> None:
-    """`--recover` makes the file of all parts, and of no fewer."""
-    together = collected(job)
-    for spool in together.iterdir():
-        alone = job.top / f"alone-{spool.name}"
-        shutil.copytree(spool, alone / spool.name, symlinks=True)
-        said = knarr("run", "--recover", alone, ok=False).stderr
-        assert "the part of node" in said and not (job.folder / "hist.h5").exists()
-        shutil.rmtree(alone)
-    knarr("run", "--recover", together)
-    knarr("verify", expected, job.folder / "hist.h5")
-    assert not list(together.iterdir())
-    for rest in job.top.glob("knarr-run-*"):
-        shutil.rmtree(rest)
+    recovered(job, knarr, "hist.h5", plain(tmp_path, hdf5, "hist.h5"))
 
 
 def test_a_node_that_is_stopped_is_named_and_values_are_kept(job, knarr, hdf5, tmp_path):
-    process = waiting(job, hdf5)
+    process = waiting(job, hdf5, "hist.h5", STEPS, ROWS)
     launcher = part(job, 1)
     os.kill(launcher, signal.SIGSTOP)
     (job.folder / "go").touch()
@@ -222,7 +191,7 @@ def test_a_node_that_is_stopped_is_named_and_values_are_kept(job, knarr, hdf5, t
     (file,) = json.loads(other.read_text())["files"]
     assert file["outcome"] == "failed" and "node 'b'" in file["reason"], file
     assert ran.code != 0 and not (job.folder / "hist.h5").exists()
-    finished(job, knarr, plain(tmp_path, hdf5, "hist.h5"))
+    recovered(job, knarr, "hist.h5", plain(tmp_path, hdf5, "hist.h5"))
 
 
 AGAIN = """

@@ -7,9 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 import netCDF4
 import pytest
@@ -18,20 +16,18 @@ from chances import repeated
 from crashing import workers
 from injecting import Fault, Victim, logged
 from nodes import SHARED_MEMORY, Launcher, launcher_of, records
-from test_pnetcdf import HERE, RULE, built
+from running import until
+from test_pnetcdf import HERE, RULE, compiled
 
 TIME_LIMIT_S = 60
 SHORT, LENGTH = 1 << 20, 1 << 22
 """Noise of so many numbers takes a while to be encoded: longer than a shell takes to start, and than Python does."""
 
-Found = TypeVar("Found")
 
 pytestmark = [pytest.mark.node, pytest.mark.usefixtures("own_memory")]
 
 
-@pytest.fixture(scope="module")
-def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("elsewhere"), "elsewhere", HERE / "elsewhere.c")
+elsewhere = compiled(HERE / "elsewhere.c")
 
 
 def python(code: str) -> str:
@@ -157,14 +153,6 @@ def test_a_launcher_that_is_killed_ends_the_wait_of_other_nodes(job, knarr, else
 
 def is_closed(place: Path) -> bool:
     return (place / "handed-over.json").exists()
-
-
-def until(found: Callable[[], Found]) -> Found:
-    end = time.monotonic() + TIME_LIMIT_S
-    while not (value := found()):
-        assert time.monotonic() < end
-        time.sleep(0.005)
-    return value
 
 
 READS = "head -c 4 hist.nc | tail -c 3; echo"

@@ -20,8 +20,8 @@ import zarr
 import knarr
 from chances import repeated
 from conftest import may_mount
-from test_capi import EXAMPLES, MODULE, PREFIX, c_program, flags, fortran_program, need, run
-from test_checkpoint_library import TIME_LIMIT_S, children, mpi, python_program, python_under_mpi
+from test_capi import EXAMPLES, c_program, fortran_program, run
+from test_checkpoint_library import TIME_LIMIT_S, children, example, mpi, python_program, python_under_mpi
 
 PROGRAMS = Path(__file__).with_name("output_programs")
 MPI = "openmpi"
@@ -64,23 +64,8 @@ def program(folder: Path, language: str, with_mpi: bool) -> list[object]:
     """The example in this language."""
     if language == "python":
         return [os.environ.get("KNARR_PYTHON", sys.executable), EXAMPLES / "python" / "history.py"]
-    include = PREFIX / "include"
-    if language == "c" and not with_mpi:
-        return [c_program(folder, EXAMPLES / "c" / "history.c")]
-    if not with_mpi:
-        return [fortran_program(folder, EXAMPLES / "fortran" / "history.F90")]
-    built = folder / f"history-{language}"
-    need(f"mpicc.{MPI}", f"lib{MPI}-dev")
-    if language == "c":
-        sources = [EXAMPLES / "c" / "history.c", include / "knarr_mpi.c"]
-        options = [*flags("--cflags", "--libs"), "-lm"]
-        run(f"mpicc.{MPI}", "-std=c11", "-O1", "-DUSE_MPI", *sources, "-o", built, *options)
-        return [built]
-    need(f"mpifort.{MPI}", f"lib{MPI}-dev")
-    run(f"mpicc.{MPI}", "-c", include / "knarr_mpi.c", cwd=folder)
-    sources = [MODULE, include / "knarr_mpi.f90", EXAMPLES / "fortran" / "history.F90", folder / "knarr_mpi.o"]
-    run(f"mpifort.{MPI}", "-DUSE_MPI", *sources, "-o", built, *flags("--libs"), cwd=folder)
-    return [built]
+    source = EXAMPLES / language / ("history.c" if language == "c" else "history.F90")
+    return [example(folder, source, MPI if with_mpi else None)]
 
 
 @pytest.mark.parametrize("language", ["c", "fortran", "python"])

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import math
 import shutil
-import signal
 import subprocess
-import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import h5py
@@ -17,15 +15,24 @@ import numpy as np
 import pytest
 import xarray
 
-from running import MPIRUN, Runner, is_abandoned
+from running import (  # noqa: F401  a fixture
+    MPIRUN,
+    Runner,
+    forget,
+    is_abandoned,
+    is_killed_at_any_moment,
+    no_spools_stay,
+    outlives_its_launcher,
+    spools,
+    until,
+    wait_for_the_end_of,
+)
 
 HERE = Path(__file__).with_name("parallel_programs")
 RULE = '[[file]]\npattern = "hist.*"\n'
 RANKS = 4
 STEPS, ROWS = 3, 64
 SHARED_MEMORY = Path("/dev/shm")
-BEFORE = set(SHARED_MEMORY.glob("knarr-spool-*"))
-"""What other runs have left there is theirs."""
 
 
 def built(folder: Path, name: str, source: Path | None = None) -> Path:
@@ -44,14 +51,18 @@ def built(folder: Path, name: str, source: Path | None = None) -> Path:
     return program
 
 
-@pytest.fixture(scope="module")
-def hdf5(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("hdf5"), "hdf5")
+def compiled(library: str, source: Path | None = None) -> Callable[[pytest.TempPathFactory], Path]:
+    """A fixture of the tests of a file: as `built`."""
+
+    @pytest.fixture(scope="module")
+    def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+        return built(tmp_path_factory.mktemp(library), library, source)
+
+    return program
 
 
-@pytest.fixture(scope="module")
-def netcdf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("netcdf"), "netcdf")
+hdf5 = compiled("hdf5")
+netcdf = compiled("netcdf")
 
 
 def plain(folder: Path, program: Path, name: str, *arguments: object, count: int = RANKS) -> Path:
@@ -60,18 +71,6 @@ def plain(folder: Path, program: Path, name: str, *arguments: object, count: int
     command = [*MPIRUN, str(count), program, name, str(STEPS), str(ROWS), *map(str, arguments)]
     subprocess.run(command, cwd=folder / "plain", check=True)
     return folder / "plain" / name
-
-
-@pytest.fixture(autouse=True)
-def no_spools_stay() -> Iterator[None]:
-    yield
-    for spool in spools():
-        shutil.rmtree(spool)
-
-
-def spools() -> list[Path]:
-    """Those that tests have left. Runs that go on beside the tests keep theirs."""
-    return sorted(filter(is_abandoned, set(SHARED_MEMORY.glob("knarr-spool-*")) - BEFORE))
 
 
 def ranks(program: Path, name: str, *arguments: object, count: int = RANKS) -> list[object]:
@@ -268,15 +267,7 @@ def test_netcdf_that_grows_when_it_is_opened_again(run, knarr, netcdf, tmp_path)
         assert len(file.dimensions["time"]) == STEPS + 1 and is_filtered(file["T"])
 
 
-def test_netcdf_that_grows_when_it_is_opened_again_is_left_with_write(run, knarr, netcdf, tmp_path):
-    ran = written(run, netcdf, "hist.nc", "append", config=RULE + 'when = "write"\n')
-    knarr("verify", plain(tmp_path, netcdf, "hist.nc", "append"), run.folder / "hist.nc")
-    assert ran.file("hist.nc")["outcome"] == "written"
-
-
-@pytest.fixture(scope="module")
-def again(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("again"), "hdf5", HERE / "again.c")
+again = compiled("hdf5", HERE / "again.c")
 
 
 BOUND = "variables.T.max_abs_error = 0.25\n"
@@ -376,55 +367,14 @@ def test_a_file_that_is_not_closed_is_kept_and_can_be_made(run, knarr, hdf5, net
 
 def test_what_a_program_still_writes_is_not_taken(run, knarr, hdf5, tmp_path):
     """The launcher is killed, and the program goes on."""
-    launcher = run.start(*ranks(hdf5, "hist.h5", "wait"), config=RULE)
-    end = time.monotonic() + 30
-    while not list(SHARED_MEMORY.glob(f"knarr-spool-{launcher.pid}-*/*/datasets.json")):
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    time.sleep(0.5)
-    launcher.send_signal(signal.SIGKILL)
-    launcher.wait()
-    (spool,) = spools()
-    assert "still writes the file" in knarr("run", "--recover", spool, ok=False).stderr
-    (run.folder / "go").touch()
-    wait_for_the_end_of(hdf5)
-    knarr("run", "--recover", spool)
+    run.config = RULE
+    outlives_its_launcher(run, knarr, ranks(hdf5, "hist.h5", "wait"), hdf5, "datasets.json")
     assert objects(run.folder / "hist.h5") == objects(plain(tmp_path, hdf5, "hist.h5"))
-    for rest in run.top.glob("knarr-run-*"):
-        shutil.rmtree(rest)
 
 
 def test_a_launcher_that_is_killed_leaves_what_can_be_finished(run, knarr, hdf5, tmp_path):
-    """Killed at any moment: the file is absent or whole, and afterwards it is there."""
-    expected, hist, made, left = plain(tmp_path, hdf5, "hist.h5"), run.folder / "hist.h5", 0, 0
-    for delay in (0.05, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8):
-        hist.unlink(missing_ok=True)
-        launcher = run.start(*ranks(hdf5, "hist.h5"), config=RULE)
-        time.sleep(delay)
-        launcher.send_signal(signal.SIGKILL)
-        launcher.wait()
-        wait_for_the_end_of(hdf5)
-        if hist.exists():
-            made += 1
-            knarr("verify", expected, hist)
-        for spool in spools():
-            left += 1
-            if knarr("run", "--recover", spool, ok=False).returncode == 0:
-                knarr("verify", expected, hist)
-        for spool in spools():
-            # Of a file that was only begun nothing can be made.
-            shutil.rmtree(spool)
-        shutil.rmtree(run.scratch, ignore_errors=True)
-        for rest in run.top.glob("knarr-run-*"):
-            shutil.rmtree(rest)
-    assert made + left > 0
-
-
-def wait_for_the_end_of(program: Path) -> None:
-    end = time.monotonic() + 60
-    while subprocess.run(["pgrep", "-f", f"^{program}"], check=False, capture_output=True).returncode == 0:
-        assert time.monotonic() < end, "the program goes on"
-        time.sleep(0.05)
+    run.config = RULE
+    is_killed_at_any_moment(run, knarr, ranks(hdf5, "hist.h5"), hdf5, plain(tmp_path, hdf5, "hist.h5"))
 
 
 def test_where_no_rule_matches_the_library_writes(run, hdf5, tmp_path):
@@ -506,9 +456,7 @@ def test_a_file_without_datasets_takes_the_place_of_a_smaller_one(run):
         assert file.attrs["title"] == "new"
 
 
-@pytest.fixture(scope="module")
-def compound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("compound"), "hdf5", HERE / "compound.c")
+compound = compiled("hdf5", HERE / "compound.c")
 
 
 @pytest.mark.parametrize("seed", [1, 1001])

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import netCDF4
@@ -15,10 +15,21 @@ import numpy as np
 import pytest
 import xarray
 
-from running import MPIRUN, Runner, is_abandoned
+from running import (  # noqa: F401  a fixture
+    MPIRUN,
+    Runner,
+    forget,
+    is_abandoned,
+    is_killed_at_any_moment,
+    no_spools_stay,
+    outlives_its_launcher,
+    spools,
+    until,
+    wait_for_the_end_of,
+)
 
 sys.path.insert(0, str(Path(__file__).with_name("pnetcdf_programs")))
-import calls
+import calls  # noqa: F401  conftest makes a program of it
 
 HERE = Path(__file__).with_name("pnetcdf_programs")
 RULE = '[[file]]\npattern = "*.nc"\n'
@@ -27,8 +38,6 @@ STEPS, ROWS = 3, 64
 LIBRARY = Path("/usr/lib/x86_64-linux-gnu/libpnetcdf.so")
 SHARED_MEMORY = Path("/dev/shm")
 ZARR = [("zarr", ""), ("zarr", "twice")]
-BEFORE = set(SHARED_MEMORY.glob("knarr-spool-*"))
-"""What other runs have left there is theirs."""
 
 
 def built(folder: Path, name: str, source: Path, more: Sequence[str] = ()) -> Path:
@@ -42,38 +51,21 @@ def built(folder: Path, name: str, source: Path, more: Sequence[str] = ()) -> Pa
     return program
 
 
-@pytest.fixture(scope="module")
-def every_call(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("calls")
-    (folder / "calls.c").write_text(calls.program())
-    return built(folder, "calls", folder / "calls.c")
+def compiled(source: Path) -> Callable[[pytest.TempPathFactory], Path]:
+    """A fixture of the tests of a file: the program of a source with PnetCDF."""
+
+    @pytest.fixture(scope="module")
+    def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+        return built(tmp_path_factory.mktemp(source.stem), source.stem, source)
+
+    return program
 
 
-@pytest.fixture(scope="module")
-def again(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("again"), "again", HERE / "again.c")
+again = compiled(HERE / "again.c")
+filetypes = compiled(HERE / "filetypes.c")
 
 
-@pytest.fixture(scope="module")
-def filetypes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("filetypes"), "filetypes", HERE / "filetypes.c")
-
-
-@pytest.fixture(scope="module")
-def waits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("waits"), "waits", HERE / "waits.c")
-
-
-@pytest.fixture(autouse=True)
-def no_spools_stay() -> Iterator[None]:
-    yield
-    for spool in spools():
-        shutil.rmtree(spool)
-
-
-def spools() -> list[Path]:
-    """Those that tests have left. Runs that go on beside the tests keep theirs."""
-    return sorted(filter(is_abandoned, set(SHARED_MEMORY.glob("knarr-spool-*")) - BEFORE))
+waits = compiled(HERE / "waits.c")
 
 
 def ranks(program: Path, *arguments: object, count: int = RANKS) -> list[object]:
@@ -248,58 +240,20 @@ def test_logs_on_a_disk_that_is_not_there_are_not_taken_for_empty_ones(run, knar
 @pytest.mark.parametrize("when", ["late", "wait"])
 def test_what_a_program_still_writes_is_not_taken(run, knarr, blocks, when):
     """The launcher is killed, and the program goes on: before it has put anything, or behind that."""
-    launcher = run.start(*ranks(blocks, "hist.nc", STEPS, ROWS, when), config=RULE)
-    end = time.monotonic() + 30
-    while not list(SHARED_MEMORY.glob(f"knarr-spool-{launcher.pid}-*/*/log.3")):
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    time.sleep(0.5)
-    launcher.send_signal(signal.SIGKILL)
-    launcher.wait()
-    (spool,) = spools()
-    assert "still writes the file" in knarr("run", "--recover", spool, ok=False).stderr
-    (run.folder / "go").touch()
-    wait_for_the_end_of(blocks)
-    knarr("run", "--recover", spool)
+    run.config = RULE
+    outlives_its_launcher(run, knarr, ranks(blocks, "hist.nc", STEPS, ROWS, when), blocks, "log.3")
     assert (run.folder / "hist.nc").exists()
-    for rest in run.top.glob("knarr-run-*"):
-        shutil.rmtree(rest)
 
 
 def test_a_launcher_that_is_killed_leaves_what_can_be_finished(run, knarr, blocks, plain):
-    """Killed at any moment: the file is absent or whole, and afterwards it is there."""
-    hist, made, left = run.folder / "hist.nc", 0, 0
-    for delay in (0.05, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8):
-        hist.unlink(missing_ok=True)
-        launcher = run.start(*ranks(blocks, "hist.nc", STEPS, ROWS), config=RULE)
-        time.sleep(delay)
-        launcher.send_signal(signal.SIGKILL)
-        launcher.wait()
-        wait_for_the_end_of(blocks)
-        if hist.exists():
-            made += 1
-            knarr("verify", plain, hist)
-        for spool in spools():
-            left += 1
-            done = knarr("run", "--recover", spool, ok=False)
-            if done.returncode == 0:
-                knarr("verify", plain, hist)
-        for spool in spools():
-            # Of a file that was only begun nothing can be made.
-            shutil.rmtree(spool)
-        shutil.rmtree(run.scratch, ignore_errors=True)
-        for rest in run.top.glob("knarr-run-*"):
-            shutil.rmtree(rest)
-    assert made + left > 0
+    run.config = RULE
+    is_killed_at_any_moment(run, knarr, ranks(blocks, "hist.nc", STEPS, ROWS), blocks, plain)
 
 
 def test_what_is_left_at_the_end_of_a_batch_job_leaves_the_memory(run, knarr, blocks, plain):
     """SIGTERM ends the program with its file open: the values lie on the disk, from where the file is made."""
     launcher = run.start(*ranks(blocks, "hist.nc", STEPS, ROWS, "wait"), config=RULE)
-    end = time.monotonic() + 30
-    while not list(SHARED_MEMORY.glob(f"knarr-spool-{launcher.pid}-*/*/log.3")):
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    until(lambda: list(SHARED_MEMORY.glob(f"knarr-spool-{launcher.pid}-*/*/log.3")), "nothing is handed over")
     time.sleep(0.5)
     launcher.send_signal(signal.SIGTERM)
     ran = run.finish(launcher)
@@ -327,13 +281,6 @@ def test_ranks_that_wait_for_a_file_leave_their_cores_to_it(run, knarr, waits):
     assert took.shape == (RANKS, 2) and took[:, 1].min() > 0.2, ran.out
     assert (took[:, 0] < took[:, 1] / 4).all(), took
     assert ran.file("hist.nc")["outcome"] == "packed"
-
-
-def wait_for_the_end_of(program: Path) -> None:
-    end = time.monotonic() + 60
-    while subprocess.run(["pgrep", "-f", f"^{program}"], check=False, capture_output=True).returncode == 0:
-        assert time.monotonic() < end, "the program goes on"
-        time.sleep(0.05)
 
 
 def test_without_ranks_on_one_node_or_a_place_the_library_writes(run, knarr, blocks, plain):

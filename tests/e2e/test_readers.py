@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import warnings
@@ -220,3 +221,41 @@ def test_netcdf_files_of_a_program_keep_to_what_its_tools_read(run):
     assert not filters_in(run.folder / "c.h5") <= CORE_FILTERS
     run(*script(program), config=rule + 'portable = "standard"\n')
     assert not filters_in(run.folder / "a.nc") <= CORE_FILTERS
+
+
+def test_what_was_chosen_for_files_with_other_readers_is_not_taken_for_netcdf_files(run):
+    """Neither the other way: a file whose readers may have more need not be larger."""
+    program = """
+    import hdf5plugin
+    for step in range(3):
+        for name in (f"{step}-a.h5", f"{step}-b.nc", f"{step}-c.he5"):
+            with h5py.File(name, "w") as file:
+                file["T"] = FIELD
+    """
+    run(*script(program), config='[[file]]\npattern = "*"\ngoal = "ratio"\n')
+    for file in run.folder.glob("[0-2]-*5"):
+        assert not filters_in(file) <= CORE_FILTERS, file
+    for step in range(3):
+        assert filters_in(run.folder / f"{step}-b.nc") <= CORE_FILTERS
+
+
+def test_doctor_says_what_is_not_seen_of_programs(knarr, tmp_path):
+    source = tmp_path / "program.c"
+    source.write_text("int H5Fcreate(void) { return 1; }\nint main(void) { return H5Fcreate() - 1; }\n")
+    for name, options in (("plain", []), ("static", ["-static"]), ("setuid", [])):
+        subprocess.run(["cc", *options, source, "-o", tmp_path / name], check=True)
+    (tmp_path / "setuid").chmod(0o4755)
+    script = tmp_path / "script"
+    script.write_text("#!/usr/bin/env python3\n")
+    script.chmod(0o755)
+    asked = knarr("doctor", "--json", *(tmp_path / name for name in ("plain", "static", "setuid", "script")), ok=False)
+    assert asked.returncode == 3
+    plain, static, setuid, run = json.loads(asked.stdout)["programs"]
+    assert [unseen["is_all"] for unseen in plain["unseen"]] == [False] and "HDF5" in plain["unseen"][0]["what"]
+    assert "statically" in static["unseen"][0]["what"] and static["unseen"][0]["is_all"]
+    assert "user" in setuid["unseen"][0]["what"] and setuid["unseen"][0]["is_all"]
+    assert run["unseen"] == [] and "python" in run["interpreter"]
+    linked = knarr.json("doctor", Path(shutil.which("ncdump") or "ncdump").resolve())["programs"][0]
+    assert any(name.startswith("libnetcdf") for name in linked["libraries"]), linked
+    shown = knarr("doctor", script).stdout
+    assert "'knarr run' sees the files that it writes" in shown and "run by" in shown

@@ -17,30 +17,15 @@ import numpy as np
 import pytest
 
 from chances import repeated
-from running import MPIRUN, Ran, is_packed
-from test_parallel_hdf5 import (
-    HERE,
-    built,
-    no_spools_stay,  # noqa: F401  a fixture
-    objects,
-    spools,
-    system_python,
-    takes_space_early,
-    wait_for_the_end_of,
-)
+from running import MPIRUN, Ran, is_packed, no_spools_stay, spools, until, wait_for_the_end_of  # noqa: F401  a fixture
+from test_parallel_hdf5 import HERE, compiled, objects, system_python, takes_space_early
 
 RULE = '[[file]]\npattern = "hist.*"\n'
 CYCLES, COLUMNS = 3, 2048
 
 
-@pytest.fixture(scope="module")
-def hdf5(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("hdf5"), "hdf5", HERE / "reopened.c")
-
-
-@pytest.fixture(scope="module")
-def netcdf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("netcdf"), "netcdf", HERE / "netcdf_reopened.c")
+hdf5 = compiled("hdf5", HERE / "reopened.c")
+netcdf = compiled("netcdf", HERE / "netcdf_reopened.c")
 
 
 def command(program: Path, name: str, what: str, count: int, cycles: int = CYCLES) -> list[str]:
@@ -60,17 +45,11 @@ def was_handed_back(ran: Ran, name: str) -> None:
 
 
 def await_packed(path: Path, dataset: str) -> None:
-    end = time.monotonic() + 60
-    while not (path.exists() and is_packed(path, dataset)):
-        assert time.monotonic() < end, "it is not packed"
-        time.sleep(0.02)
+    until(lambda: path.exists() and is_packed(path, dataset), "it is not packed")
 
 
 def await_file(path: Path) -> None:
-    end = time.monotonic() + 60
-    while not path.exists():
-        assert time.monotonic() < end, f"there is no {path.name}"
-        time.sleep(0.02)
+    until(path.exists, f"there is no {path.name}")
 
 
 @pytest.mark.parametrize("count", [2, 4])

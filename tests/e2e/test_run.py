@@ -18,9 +18,16 @@ import netCDF4
 import numpy as np
 import pytest
 
-from running import ALL, FIELD, H5PY, c_program, is_packed, script
+from running import ALL, CLOSE, FIELD, H5PY, c_program, is_packed, script, until
 
 CANNOT_BEGIN = 125
+
+
+@pytest.fixture
+def run(run):
+    """Programs write plain files, which are packed when they are closed."""
+    run.config = CLOSE
+    return run
 
 
 def test_h5py_writes_a_file_that_becomes_smaller(run):
@@ -39,7 +46,7 @@ def test_h5py_writes_a_file_that_becomes_smaller(run):
 def test_what_readers_need_is_said_if_hdf5_is_not_enough(run):
     text = H5PY.replace("a.h5", "a.nc") + H5PY.replace("a.h5", "b.nc")
     assert "a reader of" not in run(*script(text)).err
-    ran = run(*script(text), config=ALL + 'portable = "standard"\nvariables.T.chain = "zstd:9"\n')
+    ran = run(*script(text), config=CLOSE + 'portable = "standard"\nvariables.T.chain = "zstd:9"\n')
     (said,) = [line for line in ran.err.splitlines() if "a reader of" in line]
     assert "a.nc and of another file needs: " in said and "for zstd (32015)" in said, said
 
@@ -233,7 +240,7 @@ def test_limits_that_no_chain_meets_are_told(run):
             with h5py.File(name, "w") as file:
                 file["T"] = np.tile(FIELD, (16, 1, 1))
         """),
-        config=ALL + 'goal = "ratio>=1000000"\n',
+        config=CLOSE + 'goal = "ratio>=1000000"\n',
     )
     assert done.err.count("no chain meets ratio>=1000000 for 'T': the nearest was taken") == 1
 
@@ -356,12 +363,9 @@ def test_an_interrupt_after_the_program_leaves_the_files_as_they_are(run):
         with h5py.File("a.h5", "w") as file:
             file["T"] = np.tile(FIELD, (32, 1, 1))
         """),
-        config=ALL + 'variables.T.chain = "shuffle | zstd:22"\nportable = "standard"\n',
+        config=CLOSE + 'variables.T.chain = "shuffle | zstd:22"\nportable = "standard"\n',
     )
-    deadline = time.monotonic() + 30
-    while not list(run.scratch.glob(".*")):
-        assert time.monotonic() < deadline and process.poll() is None
-        time.sleep(0.01)
+    until(lambda: list(run.scratch.glob(".*")), "packing has not begun", of=process)
     time.sleep(0.5)
     process.send_signal(signal.SIGTERM)
     ran = run.finish(process)

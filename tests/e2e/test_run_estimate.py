@@ -13,6 +13,7 @@ import pytest
 from running import H5PY, MPIRUN, c_program, is_packed, script
 
 ESTIMATE = '[[file]]\npattern = "*"\nroute = "estimate"\n'
+COMPRESS = '[[file]]\npattern = "*"\nwhen = "close"\n'
 
 # Two files whose bytes do not depend on the time, with values that compress in different ways.
 TWO_FILES = """
@@ -66,7 +67,7 @@ def test_nothing_is_written_and_compress_does_what_was_estimated(run, wishes):
         assert file["input_bytes"] == file["output_bytes"] == path.stat().st_size
     assert "failed" in estimated.result and estimated.result["failed"] == []
 
-    packed = run(*script(TWO_FILES), config=ESTIMATE.replace("estimate", "compress") + wishes)
+    packed = run(*script(TWO_FILES), config=COMPRESS + wishes)
     for name in ("a.h5", "b.nc"):
         expected, file = estimated.file(name), packed.file(name)
         assert file["outcome"] == "packed"
@@ -126,7 +127,7 @@ def test_a_file_that_would_not_get_smaller_is_said_to_stay(run):
     """
     file = run(*script(text), config=ESTIMATE).file("a.h5")
     assert file["expected_bytes"] == file["input_bytes"] and "smaller" in file["reason"]
-    file = run(*script(text), config=ESTIMATE.replace("estimate", "compress")).file("a.h5")
+    file = run(*script(text), config=COMPRESS).file("a.h5")
     assert (file["outcome"], "smaller" in file["reason"]) == ("left", True)
 
 
@@ -175,7 +176,6 @@ def test_rules_of_other_routes_beside_it(run):
     ("key", "name"),
     [
         ('when = "close"', "when"),
-        ('when = "write"', "when"),
         ('wait = "close"', "wait"),
         ('output = "netcdf4"', "output"),
         ('output = "zarr"', "output"),

@@ -10,10 +10,9 @@ import hdf5plugin
 import numpy as np
 import pytest
 
-from running import ALL, c_program
+from running import ALL, c_program, filters
 from test_run_linkage import VALUES
 from test_run_linkage import C as WRITES
-from test_run_write import filters
 
 PLUGINS = {
     307: "bzip2",

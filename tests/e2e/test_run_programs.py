@@ -9,14 +9,14 @@ import netCDF4
 import numpy as np
 import pytest
 
-from running import ALL, FIELD
+from running import ALL, CLOSE, FIELD
 
 pytestmark = pytest.mark.suite
 
 RULES = {
-    "close": ALL,
-    "write": ALL + 'when = "write"\n',
-    "own": ALL + 'when = "write"\nportable = "knarr"\n',
+    "handed over": ALL,
+    "close": CLOSE,
+    "own": ALL + 'portable = "knarr"\n',
 }
 PROGRAMS = {
     "ncks": ["ncks", "-O", "-v", "T", "-d", "t,1,6", "in.nc", "out.nc"],

@@ -6,7 +6,6 @@ Programs are those of `test_run_checkpoint.py`.
 from __future__ import annotations
 
 import re
-import shutil
 import time
 
 import pytest
@@ -23,12 +22,7 @@ from checkpoint_route import (
     rule,
 )
 from conftest import sets_in
-from running import Ran, group_ends
-
-
-@pytest.fixture
-def route(run, knarr) -> Route:
-    return Route(run, knarr)
+from running import Ran, forget, group_ends
 
 
 def restart(route: Route, *command: object, force: bool = False, **how: object) -> Ran:
@@ -162,8 +156,7 @@ def test_kills_of_the_launcher_lose_no_set_and_no_file(route, chance):
         kills += process.wait() != 0
         group_ends(process.pid)
         process.communicate()
-        for leftover in route.run.top.glob("knarr-run-*"):
-            shutil.rmtree(leftover)
+        forget(route.run.top)
         steps = {int(path.name[5:]) for path in route.sets.glob("step_*")}
         assert whole <= steps, "a set is gone"
         whole = steps
@@ -194,8 +187,7 @@ def test_kills_of_a_restart_leave_whole_files(route, chance):
         process.kill()
         process.communicate()
         assert all(contents(1)[path] == data for path, data in route.files().items() if "/" not in path)
-        for leftover in route.run.top.glob("knarr-run-*"):
-            shutil.rmtree(leftover)
+        forget(route.run.top)
     restart(route)
     assert route.files() == contents(1)
     assert not list(route.folder.glob(".*"))

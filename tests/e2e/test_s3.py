@@ -19,7 +19,7 @@ import zarr
 pytest.importorskip("moto", reason="moto is a server of S3")
 
 from conftest import Knarr
-from object_server import CREDENTIALS, S3, Answer, Request
+from object_server import CREDENTIALS, S3, Answer, is_chunk
 
 MARK = ".knarr-unfinished"
 # Attempts of a request in tests where it fails for good.
@@ -194,8 +194,13 @@ def test_other_formats_are_not_written(s3, bucket, field):
     assert not bucket.keys()
 
 
-def is_chunk(one: Request) -> bool:
-    return one.method == "PUT" and "/c/" in one.key
+def in_python(program: str, server: S3, folder: Path) -> None:
+    environment = {**os.environ, **CREDENTIALS, "AWS_ENDPOINT_URL": server.endpoint}
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def holding(key_end: str, seconds: float) -> Answer:
@@ -390,7 +395,7 @@ def test_damage_names_the_url(s3, bucket, field):
     assert ".knarr-fetched" not in message
 
 
-def test_python_reads_and_writes(server, bucket, field):
+def test_python_reads_and_writes(server, bucket, field, tmp_path):
     program = f"""
         import knarr
         done = knarr.repack({str(field)!r}, {bucket.url("p.zarr")!r})
@@ -404,10 +409,7 @@ def test_python_reads_and_writes(server, bucket, field):
         else:
             raise AssertionError("it was replaced")
     """
-    environment = {**os.environ, **CREDENTIALS, "AWS_ENDPOINT_URL": server.endpoint}
-    command = [sys.executable, "-c", textwrap.dedent(program)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
+    in_python(program, server, tmp_path)
 
 
 def test_python_writes_datasets(server, bucket, tmp_path):
@@ -438,11 +440,7 @@ def test_python_writes_datasets(server, bucket, tmp_path):
         else:
             raise AssertionError("it was written")
     """
-    environment = {**os.environ, **CREDENTIALS, "AWS_ENDPOINT_URL": server.endpoint}
-    command = [sys.executable, "-c", textwrap.dedent(program)]
-    where = {"cwd": tmp_path, "env": environment}
-    done = subprocess.run(command, **where, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
+    in_python(program, server, tmp_path)
     assert bucket.keys("e.zarr") == {}
 
 
@@ -472,12 +470,7 @@ def test_records_that_are_appended_go_to_new_objects(server, bucket, tmp_path, r
         xarray.concat(parts, "time").to_netcdf("expected.nc")
         assert knarr.verify("expected.nc", {url!r}, values_only=True)
     """
-    environment = {**os.environ, **CREDENTIALS, "AWS_ENDPOINT_URL": server.endpoint}
-    command = [sys.executable, "-c", textwrap.dedent(program)]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    in_python(program, server, tmp_path)
     objects = [key for key in bucket.keys("grows.zarr/") if key.startswith("v/c/")]
     assert sorted(objects, key=len) == [f"v/c/{number}/0/0" for number in range(sum(lengths) // a_share)]
 
@@ -524,11 +517,7 @@ def test_python_writes_parts_of_stores(server, bucket, tmp_path):
             else:
                 raise AssertionError("it was written")
     """
-    environment = {**os.environ, **CREDENTIALS, "AWS_ENDPOINT_URL": server.endpoint}
-    command = [sys.executable, "-c", textwrap.dedent(program)]
-    where = {"cwd": tmp_path, "env": environment}
-    done = subprocess.run(command, **where, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
+    in_python(program, server, tmp_path)
     (tmp_path / "words").mkdir()
     for key in bucket.keys("words.zarr/"):
         path = tmp_path / "words" / key

@@ -17,9 +17,9 @@ pytest.importorskip("moto", reason="moto is a server of S3")
 import test_parallel_hdf5
 from conftest import KNARR, Knarr
 from nodes import Launcher
-from object_server import CREDENTIALS, Bucket, Proxy, Request
-from running import Runner
-from test_pnetcdf import RULE, no_spools_stay, ranks, spools
+from object_server import CREDENTIALS, Bucket, Proxy, Request, is_chunk
+from running import Runner, forget, no_spools_stay, spools
+from test_pnetcdf import RULE, ranks
 
 STEPS, ROWS = 3, 64
 PLACE = "runs/1/work"
@@ -154,10 +154,6 @@ def test_a_local_store_that_may_not_be_replaced_stays(run, knarr, blocks, plain)
     assert (run.folder / "hist.nc").exists(), "the library has written it"
 
 
-def is_chunk(one: Request) -> bool:
-    return one.method == "PUT" and "/c/" in one.key
-
-
 def busy(one: Request) -> tuple[int, bytes] | None:
     return (503, b"<Error><Code>SlowDown</Code></Error>") if is_chunk(one) else None
 
@@ -279,8 +275,7 @@ def test_a_launcher_that_is_killed_leaves_no_half_store(run, s3, bucket, blocks,
         time.sleep(0.5)
     s3("verify", plain, url)
     assert MARK not in bucket.keys(f"{PLACE}/hist.zarr/")
-    for rest in run.top.glob("knarr-run-*"):
-        shutil.rmtree(rest)
+    forget(run.top)
 
 
 @pytest.mark.parametrize("nodes", ["aabb", "abcd"])

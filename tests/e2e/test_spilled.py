@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from conftest import may_mount, unmount
-from running import MPIRUN
-from test_pnetcdf import RANKS, RULE, no_spools_stay, spools, written  # noqa: F401  a fixture
+from running import MPIRUN, no_spools_stay, spools  # noqa: F401  a fixture
+from test_pnetcdf import RANKS, RULE, written
 
 STEPS, ROWS = 16, 512
 """36 MiB, of which 16 may be in memory."""

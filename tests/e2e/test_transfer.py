@@ -16,12 +16,9 @@ from pathlib import Path
 import netCDF4
 import pytest
 
-from running import MPIRUN, Ran
+from running import MPIRUN, Ran, until, wait_for_the_end_of
 from test_capi import free_memory
-from test_pnetcdf import HERE, SHARED_MEMORY, built, wait_for_the_end_of
-
-sys.path.insert(0, str(HERE))
-import calls
+from test_pnetcdf import SHARED_MEMORY, compiled
 
 PROGRAMS = Path(__file__).with_name("transfer_programs")
 BENCH = Path(__file__).resolve().parents[2] / "bench" / "io"
@@ -37,16 +34,7 @@ timeout = "60s"
 ROWS, COLUMNS, STEPS = 24, 36, 2
 
 
-@pytest.fixture(scope="module")
-def coupled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("coupled"), "coupled", PROGRAMS / "coupled.c")
-
-
-@pytest.fixture(scope="module")
-def every_call(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("calls")
-    (folder / "calls.c").write_text(calls.program())
-    return built(folder, "calls", folder / "calls.c")
+coupled = compiled(PROGRAMS / "coupled.c")
 
 
 class Components:
@@ -184,9 +172,7 @@ def test_many_small_requests(components, coupled):
     )
 
 
-@pytest.fixture(scope="module")
-def segments(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("segments"), "segments", BENCH / "segments.c")
+segments = compiled(BENCH / "segments.c")
 
 
 @pytest.mark.parametrize(("variables", "cut"), [(50, "varn"), (50, "rows"), (1, "varn"), (1, "rows")])
@@ -196,9 +182,7 @@ def test_segments_that_do_not_adjoin(components, segments, variables, cut):
     both(components, [*MPIRUN, 3, segments, "write", *arguments], [*MPIRUN, 2, segments, "read", *arguments])
 
 
-@pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("large"), "large", PROGRAMS / "large.c")
+large = compiled(PROGRAMS / "large.c")
 
 
 def one_variable(components: Components, large: Path, size: int, *strides: int) -> None:
@@ -251,10 +235,7 @@ def test_sessions_that_nobody_reads_wait_for_nobody(components, coupled):
     components.config = RULE + "every = 100\n"
     writes = shlex.join(map(str, command(coupled, "write", "a.nc", "2x1", 4, "third")))
     model = components.start("model", "sh", "-ec", f"{writes}; touch written; sleep 3")
-    end = time.monotonic() + 30
-    while not (components.folder / "written").exists():
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    until((components.folder / "written").exists)
     time.sleep(0.5)
     (spool,) = components.spools()
     left = [path for path in spool.iterdir() if path.is_dir() and path.name not in ("free", "images", "packed")]
@@ -346,10 +327,7 @@ def test_a_file_of_a_late_session_is_for_all_processes(components, coupled):
     components.config = RULE.replace("60s", "1s")
     write = " ".join(map(str, command(coupled, "write", "a.nc", "2x1")))
     model = components.start("model", "sh", "-c", f"{write}; sleep 4")
-    end = time.monotonic() + 20
-    while not (components.folder / "a.nc").exists():
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    until((components.folder / "a.nc").exists)
     read = f"{sys.executable} -c \"import netCDF4; print(netCDF4.Dataset('a.nc').session)\""
     analysis = components.finish(components.start("analysis", "sh", "-c", f"{read}; {read}"))
     assert analysis.out.split() == ["0", "0"], (analysis.out, analysis.err)
@@ -424,10 +402,7 @@ def test_a_get_waits_as_long_as_the_writer_lives(components, coupled):
     model = components.start("model", *command(coupled, "write", "a.nc", "2x1", 1, "hang"))
     components.await_running("model")
     analysis = components.start("analysis", *command(coupled, "read", "a.nc", "1x2", 1, "fails"))
-    end = time.monotonic() + 20
-    while not (components.folder / "opened").exists():
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    until((components.folder / "opened").exists)
     time.sleep(2.5)
     assert analysis.poll() is None
     model.send_signal(signal.SIGTERM)
@@ -471,10 +446,7 @@ def test_a_reader_may_leave_the_file_unread(components, coupled):
 
 def test_two_runs_of_one_name_are_refused(components, coupled):
     model = components.start("model", "sleep", "2")
-    end = time.monotonic() + 10
-    while not (components.top / ".knarr-transfer" / "model").exists():
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    until((components.top / ".knarr-transfer" / "model").exists, within=10)
     second = components.finish(components.start("model", "true"), ok=False)
     assert second.code == 125 and "a program runs as component 'model' already" in second.err
     components.finish(model)
@@ -530,10 +502,7 @@ def test_what_a_killed_launcher_leaves_goes_with_the_next_run(components, couple
     """Its program goes on."""
     components.config = RULE + 'when_late = "discard"\n'
     model = components.start("model", *command(coupled, "write", "a.nc", "2x1"))
-    end = time.monotonic() + 20
-    while not any(list(spool.glob("*/handed-over.json")) for spool in components.spools()):
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    until(lambda: any(list(spool.glob("*/handed-over.json")) for spool in components.spools()))
     os.kill(model.pid, signal.SIGKILL)
     model.wait()
     wait_for_the_end_of(coupled)

@@ -15,7 +15,7 @@ import pytest
 
 from running import MPIRUN, Ran
 from test_nodes import networks
-from test_pnetcdf import built
+from test_pnetcdf import compiled
 from test_transfer import PROGRAMS, RULE, Components, made_components
 from test_transfer_nodes import apart
 from test_transfer_several import components as spread
@@ -183,9 +183,12 @@ def test_what_must_not_change_does_not(slow):
     kept = (limited <= 0) | (limited >= 300)
     assert same_bits(found["limited"][kept], limited[kept])
     assert (found["limited"][~kept] < 300).all() and (np.abs(found["limited"].astype("f8") - limited) <= 0.05).all()
+    changed = {name: errors(given[name], found[name])[2] for name in ("masked", "limited")}
+    # Which of them loses something on its way depends on how fast the first answers come.
+    assert any(changed.values()), changed
     for side in (model, analysis):
         told = in_flight(side)
-        assert told["masked"]["changed"] > 0 and told["limited"]["changed"] > 0, told
+        assert {name: told[name]["changed"] for name in changed} == changed, told
         assert "numbers" not in told and "untouched" not in told, told
 
 
@@ -266,9 +269,7 @@ def test_parts_strides_types_and_replays(slow, more):
     assert 0 < relative <= told["max_rel_error"] <= REL, (relative, told)
 
 
-@pytest.fixture(scope="module")
-def bounded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("bounded"), "bounded", PROGRAMS / "bounded.c")
+bounded = compiled(PROGRAMS / "bounded.c")
 
 
 ROWS, COLUMNS = 1500, 1200

@@ -12,20 +12,14 @@ from pathlib import Path
 import pytest
 
 from running import MPIRUN
-from test_pnetcdf import built
+from test_pnetcdf import compiled
 from test_transfer import PROGRAMS, both, components
 
 __all__ = ["components"]
 
 
-@pytest.fixture(scope="module")
-def s3d(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("s3d"), "s3d", PROGRAMS / "s3d.c")
-
-
-@pytest.fixture(scope="module")
-def e3sm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("e3sm"), "e3sm", PROGRAMS / "e3sm.c")
+s3d = compiled(PROGRAMS / "s3d.c")
+e3sm = compiled(PROGRAMS / "e3sm.c")
 
 
 @pytest.mark.parametrize(("writers", "readers"), [((2, 1, 2), (1, 2, 1)), ((1, 3, 1), (2, 1, 2))])

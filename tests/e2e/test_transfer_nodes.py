@@ -16,12 +16,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from running import c_program
+from running import c_program, until
 from test_nodes import networks
 from test_transfer import PROGRAMS, RULE, STEPS, Components, command, coupled, made_components
 
@@ -50,13 +50,6 @@ def link(components: Components, request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-def await_that(is_so: Callable[[], object]) -> None:
-    end = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 def address(components: Components) -> Path:
     """Where the writer says how it is reached, when it does: somebody on another node wants to know it."""
 
@@ -66,14 +59,14 @@ def address(components: Components) -> Path:
 
     if not found():
         asks = components.start("analysis", "sleep", "60")
-        await_that(found)
+        until(found)
         asks.terminate()
         components.finish(asks, ok=False)
     return found()[0]
 
 
 def await_session(components: Components) -> None:
-    await_that(lambda: any(list(spool.glob("*/published.nc")) for spool in components.spools()))
+    until(lambda: any(list(spool.glob("*/published.nc")) for spool in components.spools()))
 
 
 @pytest.fixture
@@ -185,7 +178,7 @@ def test_a_network_that_is_cut_is_noticed(apart, coupled, link, networks):
     apart.config = RULE.replace("60s", "6s") + 'publish = "sync"\n'
     model = apart.start("model", *command(coupled, "write", "a.nc", "2x1", 1, "hang"))
     analysis = apart.start("analysis", *command(coupled, "read", "a.nc", "1x2", 1, "fails"))
-    await_that((apart.folder / "opened").exists)
+    until((apart.folder / "opened").exists)
     time.sleep(0.5)
     begin = time.monotonic()
     subprocess.run(["ip", "link", "set", networks["b"], "down"], check=True)
@@ -215,7 +208,7 @@ def test_only_this_user_may_read_the_secret(components, model):
 
 def test_a_launcher_that_is_stopped_is_named(components, coupled, link, model):
     analysis = components.start("analysis", *command(coupled, "read", "a.nc", "1x2", 1, "fails"))
-    await_that((components.folder / "opened").exists)
+    until((components.folder / "opened").exists)
     time.sleep(0.5)
     begin = time.monotonic()
     os.kill(model.pid, signal.SIGSTOP)
@@ -242,7 +235,7 @@ def test_a_launcher_of_the_reader_that_is_stopped_is_named(components, coupled, 
     # Without its launcher the other one waits for it so long as for any component.
     if when == "before":
         analysis = components.start("analysis", *reads)
-        await_that((components.top / ".knarr-transfer" / "analysis").exists)
+        until((components.top / ".knarr-transfer" / "analysis").exists)
         time.sleep(0.5)
         os.kill(analysis.pid, signal.SIGSTOP)
         model = components.start("model", *command(coupled, "write", "a.nc", "2x1", 1))
@@ -252,7 +245,7 @@ def test_a_launcher_of_the_reader_that_is_stopped_is_named(components, coupled, 
         model = components.start("model", *command(coupled, "write", "a.nc", "2x1", 1))
         await_session(components)
         if when == "open":
-            await_that((components.folder / "opened").exists)
+            until((components.folder / "opened").exists)
         # It is heard.
         time.sleep(1)
         os.kill(analysis.pid, signal.SIGSTOP)
@@ -270,7 +263,7 @@ def test_a_writer_that_was_stopped_itself_does_not_take_its_reader_for_gone(comp
     components.config = RULE.replace("60s", "2s") + 'when_late = "discard"\n'
     analysis = components.start("analysis", *command(coupled, "read", "a.nc", "1x2", 1, "holds"))
     model = components.start("model", *command(coupled, "write", "a.nc", "2x1", 1))
-    await_that((components.folder / "opened").exists)
+    until((components.folder / "opened").exists)
     time.sleep(0.5)
     os.kill(model.pid, signal.SIGSTOP)
     time.sleep(3)

@@ -13,8 +13,8 @@ from pathlib import Path
 import h5py
 import pytest
 
-from running import MPIRUN, c_program
-from test_pnetcdf import built
+from running import MPIRUN, c_program, until
+from test_pnetcdf import compiled
 from test_transfer import PROGRAMS, RULE, both, command, components, coupled
 
 __all__ = ["components", "coupled"]
@@ -136,10 +136,7 @@ def test_a_reader_that_comes_late_finds_files_while_the_writer_goes_on(component
     writes = shlex.join(map(str, [sessions, "write", "a%d.h5", 2, 0]))
     more = shlex.join(map(str, [sessions, "write", "b%d.h5", 1, 0]))
     model = components.start("model", "sh", "-ec", f"{writes}; while [ ! -e go ]; do sleep 0.05; done; {more}")
-    end = time.monotonic() + 20
-    while not all((components.folder / f"a{number}.h5").exists() for number in range(2)):
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    until(lambda: all((components.folder / f"a{number}.h5").exists() for number in range(2)))
     reads = shlex.join(map(str, [sessions, "read", "a%d.h5", 2, 0]))
     again = shlex.join(map(str, [sessions, "read", "b%d.h5", 1, 0]))
     analysis = components.finish(components.start("analysis", "sh", "-ec", f"{reads}; touch go; {again}"))
@@ -160,9 +157,7 @@ def test_a_file_of_a_session_that_another_one_replaces_is_a_loss(components, ses
         assert file["x"][0] == 2000
 
 
-@pytest.fixture(scope="module")
-def definitions(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("definitions"), "definitions", PROGRAMS / "definitions.c")
+definitions = compiled(PROGRAMS / "definitions.c")
 
 
 @pytest.mark.parametrize("reader_first", [True, False])
@@ -177,9 +172,7 @@ def test_a_reader_sees_the_definitions_of_the_session_that_it_reads(components, 
     assert analysis.out == "complete data 2\n"
 
 
-@pytest.fixture(scope="module")
-def ranges(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("ranges"), "ranges", PROGRAMS / "ranges.c")
+ranges = compiled(PROGRAMS / "ranges.c")
 
 
 def test_values_that_a_type_cannot_hold_come_as_pnetcdf_gives_them(components, ranges, tmp_path):

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from running import MPIRUN, Ran
-from test_pnetcdf import SHARED_MEMORY, built
+from running import MPIRUN, Ran, until
+from test_pnetcdf import SHARED_MEMORY, compiled
 from test_transfer import PROGRAMS, RULE, Components, command, coupled, made_components
 
 pytestmark = pytest.mark.node
@@ -151,9 +151,7 @@ def test_rows_to_columns(components, coupled, writers, readers):
     assert "2 times" in model.file("a.nc")["reason"] and not (components.folder / "a.nc").exists()
 
 
-@pytest.fixture(scope="module")
-def overlapping(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("overlapping"), "overlapping", PROGRAMS / "overlapping.c")
+overlapping = compiled(PROGRAMS / "overlapping.c")
 
 
 @pytest.mark.parametrize("more", ["", "replay = true\n", 'in_flight = "raw"\n'])
@@ -278,10 +276,7 @@ def has_open(components: Spread, coupled: Path) -> tuple[subprocess.Popen[str], 
     components.config = RULE.replace("60s", "6s") + 'publish = "sync"\n'
     model = components.start_on("model", "ab", command(coupled, "write", "a.nc", "2x1", 1, "hang"))
     analysis = components.start_on("analysis", "cd", command(coupled, "read", "a.nc", "1x2", 1, "fails"))
-    end = time.monotonic() + 30
-    while not (components.folder / "opened").exists():
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    until((components.folder / "opened").exists)
     time.sleep(0.5)
     return model, analysis
 
@@ -316,10 +311,7 @@ def test_a_node_of_the_writer_that_fails_after_the_close_is_named(components, co
     components.config = RULE.replace("60s", "4s")
     model = components.start_on("model", "ab", command(coupled, "write", "a.nc", "2x1"))
     await_session(components)
-    end = time.monotonic() + 30
-    while not all(list(components.spool_of("model", there).glob("*/handed-over.json")) for there in "ab"):
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    until(lambda: all(list(components.spool_of("model", there).glob("*/handed-over.json")) for there in "ab"))
     os.kill(components.launcher_of("model", node), signal.SIGSTOP)
     begin = time.monotonic()
     what = "absent" if node == "a" else "fails"

@@ -13,7 +13,7 @@ import pytest
 
 from conftest import KNARR
 from running import MPIRUN
-from test_pnetcdf import HERE, RULE, built
+from test_pnetcdf import HERE, RULE, built, compiled
 
 MIB = 1 << 20
 LIMIT = 32 * MIB
@@ -23,14 +23,8 @@ TIME_LIMIT_S = 60
 pytestmark = pytest.mark.usefixtures("own_memory")
 
 
-@pytest.fixture(scope="module")
-def unusual(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("unusual"), "unusual", HERE / "unusual.c")
-
-
-@pytest.fixture(scope="module")
-def many_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("many"), "many_files", HERE / "many_files.c")
+unusual = compiled(HERE / "unusual.c")
+many_files = compiled(HERE / "many_files.c")
 
 
 def within(seconds: float, command: list[object], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -31,12 +31,10 @@ SETTINGS = [
     *("io.do_io=1", "io.n_out=8", "io.dt_out=100", "io.basename=kh_"),
 ]
 RULES = {
-    "close": "",
-    "write": 'when = "write"\n',
-    "write, Knarr's filter": 'when = "write"\nportable = "knarr"\n',
-    f"write, Knarr's filter, within {BOUND}": (
-        f'when = "write"\nportable = "knarr"\nvariables."*".max_abs_error = {BOUND}\n'
-    ),
+    "handed over": "",
+    "close": 'when = "close"\n',
+    "Knarr's filter": 'portable = "knarr"\n',
+    f"Knarr's filter, within {BOUND}": f'portable = "knarr"\nvariables."*".max_abs_error = {BOUND}\n',
 }
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs the test suites of h5py, netCDF4-python and h5netcdf plain and under `knarr run`, and compares.
 
-    .venv/bin/python tests/suites/run.py                     # all suites, all timings
-    .venv/bin/python tests/suites/run.py h5py --when write   # one of them
+    .venv/bin/python tests/suites/run.py                     # all suites, in all ways
+    .venv/bin/python tests/suites/run.py h5py --when close   # one of them
 
 h5py's and h5netcdf's tests are those that are installed, netCDF4-python's come from its source package of the
 installed version, which pip fetches; Debian's `libnetcdf-dev` has to be there, whose headers it asks for. Every file
@@ -28,11 +28,11 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 KNARR = Path(os.environ.get("KNARR_BIN", REPOSITORY / "target" / "release" / "knarr")).resolve()
 SUITES = ("h5py", "netCDF4", "h5netcdf")
 TIMINGS = {
+    "handed": "",
     "close": 'when = "close"\n',
-    "write": 'when = "write"\n',
-    "own": 'when = "write"\nportable = "knarr"\n',
+    "own": 'portable = "knarr"\n',
 }
-"""Keys of the rule by the word for it: `own` is writing through Knarr's own filter."""
+"""Keys of the rule: values are handed over, closed files are packed, or Knarr's own filter is used."""
 
 
 def arguments_of(suite: str, folder: Path) -> list[str]:

@@ -212,7 +212,7 @@ impl Error {
     }
 
     /// True if it is what was asked for that cannot be served, and not reading or writing that failed.
-    pub fn is_of_wishes(&self) -> bool {
+    pub fn is_of_options(&self) -> bool {
         matches!(self.kind, ErrorKind::Usage | ErrorKind::Unsupported | ErrorKind::Quality)
     }
 

@@ -34,26 +34,33 @@ module knarr
    ! call knarr_compress(context, array, frame [, dtype, status, message])
    ! 'frame', integer(int8), allocatable, becomes the frame. 'dtype' says that integers are unsigned: knarr_uint8...
    interface knarr_compress
-      module procedure compress_int8, compress_int16, compress_int32, compress_int64, compress_real32, compress_real64
+      !each number
+      module procedure compress_{kind}
+      !end each
    end interface knarr_compress
 
    ! call knarr_decompress(context, frame, array [, status, message])
    ! Type, rank and shape of 'array' must be those of the frame; signed integers take unsigned ones.
    interface knarr_decompress
-      module procedure decompress_int8, decompress_int16, decompress_int32, decompress_int64, decompress_real32, &
-         decompress_real64
+      !each number
+      module procedure decompress_{kind}
+      !end each
    end interface knarr_decompress
 
    ! call knarr_validate(context, frame, original, observed, found [, dtype, status, message])
    ! 'observed' becomes the accuracy in the words of the hints, 'found' says whether they hold and where they do not.
    interface knarr_validate
-      module procedure validate_int8, validate_int16, validate_int32, validate_int64, validate_real32, validate_real64
+      !each number
+      module procedure validate_{kind}
+      !end each
    end interface knarr_validate
 
    ! call knarr_explain(context, array, text [, dtype, status, message])
    ! 'text', character, allocatable, becomes the chain that the array would get, and why.
    interface knarr_explain
-      module procedure explain_int8, explain_int16, explain_int32, explain_int64, explain_real32, explain_real64
+      !each number
+      module procedure explain_{kind}
+      !end each
    end interface knarr_explain
 
 contains
@@ -247,256 +254,48 @@ contains
       call finish(done, status, message)
    end subroutine explain
 
-   subroutine compress_int8(context, array, frame, dtype, status, message)
+   !each number
+   subroutine compress_{kind}(context, array, frame, dtype, status, message)
       type(knarr_context), intent(in) :: context
-      integer(int8), intent(in), target, contiguous :: array(..)
+      {type}, intent(in), target, contiguous :: array(..)
       integer(int8), allocatable, intent(out) :: frame(:)
       integer(c_int32_t), intent(in), optional :: dtype
       integer(c_int), intent(out), optional :: status
       character(*), intent(out), optional :: message
-      call compress(context, c_loc(array), number(knarr_int8, dtype), shape(array, kind=c_size_t), frame, status, message)
-   end subroutine compress_int8
+      call compress(context, c_loc(array), number({dtype}, dtype), shape(array, kind=c_size_t), frame, status, message)
+   end subroutine compress_{kind}
 
-   subroutine compress_int16(context, array, frame, dtype, status, message)
-      type(knarr_context), intent(in) :: context
-      integer(int16), intent(in), target, contiguous :: array(..)
-      integer(int8), allocatable, intent(out) :: frame(:)
-      integer(c_int32_t), intent(in), optional :: dtype
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call compress(context, c_loc(array), number(knarr_int16, dtype), shape(array, kind=c_size_t), frame, status, message)
-   end subroutine compress_int16
-
-   subroutine compress_int32(context, array, frame, dtype, status, message)
-      type(knarr_context), intent(in) :: context
-      integer(int32), intent(in), target, contiguous :: array(..)
-      integer(int8), allocatable, intent(out) :: frame(:)
-      integer(c_int32_t), intent(in), optional :: dtype
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call compress(context, c_loc(array), number(knarr_int32, dtype), shape(array, kind=c_size_t), frame, status, message)
-   end subroutine compress_int32
-
-   subroutine compress_int64(context, array, frame, dtype, status, message)
-      type(knarr_context), intent(in) :: context
-      integer(int64), intent(in), target, contiguous :: array(..)
-      integer(int8), allocatable, intent(out) :: frame(:)
-      integer(c_int32_t), intent(in), optional :: dtype
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call compress(context, c_loc(array), number(knarr_int64, dtype), shape(array, kind=c_size_t), frame, status, message)
-   end subroutine compress_int64
-
-   subroutine compress_real32(context, array, frame, dtype, status, message)
-      type(knarr_context), intent(in) :: context
-      real(real32), intent(in), target, contiguous :: array(..)
-      integer(int8), allocatable, intent(out) :: frame(:)
-      integer(c_int32_t), intent(in), optional :: dtype
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call compress(context, c_loc(array), number(knarr_float32, dtype), shape(array, kind=c_size_t), frame, status, message)
-   end subroutine compress_real32
-
-   subroutine compress_real64(context, array, frame, dtype, status, message)
-      type(knarr_context), intent(in) :: context
-      real(real64), intent(in), target, contiguous :: array(..)
-      integer(int8), allocatable, intent(out) :: frame(:)
-      integer(c_int32_t), intent(in), optional :: dtype
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call compress(context, c_loc(array), number(knarr_float64, dtype), shape(array, kind=c_size_t), frame, status, message)
-   end subroutine compress_real64
-
-   subroutine decompress_int8(context, frame, array, status, message)
+   subroutine decompress_{kind}(context, frame, array, status, message)
       type(knarr_context), intent(in) :: context
       integer(int8), intent(in), contiguous :: frame(:)
-      integer(int8), intent(inout), target, contiguous :: array(..)
+      {type}, intent(inout), target, contiguous :: array(..)
       integer(c_int), intent(out), optional :: status
       character(*), intent(out), optional :: message
-      call decompress(context, frame, knarr_int8, shape(array, kind=c_size_t), c_loc(array), status, message)
-   end subroutine decompress_int8
+      call decompress(context, frame, {dtype}, shape(array, kind=c_size_t), c_loc(array), status, message)
+   end subroutine decompress_{kind}
 
-   subroutine decompress_int16(context, frame, array, status, message)
+   subroutine validate_{kind}(context, frame, array, observed, found, dtype, status, message)
       type(knarr_context), intent(in) :: context
       integer(int8), intent(in), contiguous :: frame(:)
-      integer(int16), intent(inout), target, contiguous :: array(..)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call decompress(context, frame, knarr_int16, shape(array, kind=c_size_t), c_loc(array), status, message)
-   end subroutine decompress_int16
-
-   subroutine decompress_int32(context, frame, array, status, message)
-      type(knarr_context), intent(in) :: context
-      integer(int8), intent(in), contiguous :: frame(:)
-      integer(int32), intent(inout), target, contiguous :: array(..)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call decompress(context, frame, knarr_int32, shape(array, kind=c_size_t), c_loc(array), status, message)
-   end subroutine decompress_int32
-
-   subroutine decompress_int64(context, frame, array, status, message)
-      type(knarr_context), intent(in) :: context
-      integer(int8), intent(in), contiguous :: frame(:)
-      integer(int64), intent(inout), target, contiguous :: array(..)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call decompress(context, frame, knarr_int64, shape(array, kind=c_size_t), c_loc(array), status, message)
-   end subroutine decompress_int64
-
-   subroutine decompress_real32(context, frame, array, status, message)
-      type(knarr_context), intent(in) :: context
-      integer(int8), intent(in), contiguous :: frame(:)
-      real(real32), intent(inout), target, contiguous :: array(..)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call decompress(context, frame, knarr_float32, shape(array, kind=c_size_t), c_loc(array), status, message)
-   end subroutine decompress_real32
-
-   subroutine decompress_real64(context, frame, array, status, message)
-      type(knarr_context), intent(in) :: context
-      integer(int8), intent(in), contiguous :: frame(:)
-      real(real64), intent(inout), target, contiguous :: array(..)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call decompress(context, frame, knarr_float64, shape(array, kind=c_size_t), c_loc(array), status, message)
-   end subroutine decompress_real64
-
-   subroutine validate_int8(context, frame, array, observed, found, dtype, status, message)
-      type(knarr_context), intent(in) :: context
-      integer(int8), intent(in), contiguous :: frame(:)
-      integer(int8), intent(in), target, contiguous :: array(..)
+      {type}, intent(in), target, contiguous :: array(..)
       type(knarr_hints), intent(out) :: observed
       type(knarr_validation), intent(out) :: found
       integer(c_int32_t), intent(in), optional :: dtype
       integer(c_int), intent(out), optional :: status
       character(*), intent(out), optional :: message
-      call validate(context, frame, c_loc(array), number(knarr_int8, dtype), shape(array, kind=c_size_t), observed, found, &
+      call validate(context, frame, c_loc(array), number({dtype}, dtype), shape(array, kind=c_size_t), observed, found, &
          status, message)
-   end subroutine validate_int8
+   end subroutine validate_{kind}
 
-   subroutine validate_int16(context, frame, array, observed, found, dtype, status, message)
+   subroutine explain_{kind}(context, array, text, dtype, status, message)
       type(knarr_context), intent(in) :: context
-      integer(int8), intent(in), contiguous :: frame(:)
-      integer(int16), intent(in), target, contiguous :: array(..)
-      type(knarr_hints), intent(out) :: observed
-      type(knarr_validation), intent(out) :: found
-      integer(c_int32_t), intent(in), optional :: dtype
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call validate(context, frame, c_loc(array), number(knarr_int16, dtype), shape(array, kind=c_size_t), observed, found, &
-         status, message)
-   end subroutine validate_int16
-
-   subroutine validate_int32(context, frame, array, observed, found, dtype, status, message)
-      type(knarr_context), intent(in) :: context
-      integer(int8), intent(in), contiguous :: frame(:)
-      integer(int32), intent(in), target, contiguous :: array(..)
-      type(knarr_hints), intent(out) :: observed
-      type(knarr_validation), intent(out) :: found
-      integer(c_int32_t), intent(in), optional :: dtype
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call validate(context, frame, c_loc(array), number(knarr_int32, dtype), shape(array, kind=c_size_t), observed, found, &
-         status, message)
-   end subroutine validate_int32
-
-   subroutine validate_int64(context, frame, array, observed, found, dtype, status, message)
-      type(knarr_context), intent(in) :: context
-      integer(int8), intent(in), contiguous :: frame(:)
-      integer(int64), intent(in), target, contiguous :: array(..)
-      type(knarr_hints), intent(out) :: observed
-      type(knarr_validation), intent(out) :: found
-      integer(c_int32_t), intent(in), optional :: dtype
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call validate(context, frame, c_loc(array), number(knarr_int64, dtype), shape(array, kind=c_size_t), observed, found, &
-         status, message)
-   end subroutine validate_int64
-
-   subroutine validate_real32(context, frame, array, observed, found, dtype, status, message)
-      type(knarr_context), intent(in) :: context
-      integer(int8), intent(in), contiguous :: frame(:)
-      real(real32), intent(in), target, contiguous :: array(..)
-      type(knarr_hints), intent(out) :: observed
-      type(knarr_validation), intent(out) :: found
-      integer(c_int32_t), intent(in), optional :: dtype
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call validate(context, frame, c_loc(array), number(knarr_float32, dtype), shape(array, kind=c_size_t), observed, found, &
-         status, message)
-   end subroutine validate_real32
-
-   subroutine validate_real64(context, frame, array, observed, found, dtype, status, message)
-      type(knarr_context), intent(in) :: context
-      integer(int8), intent(in), contiguous :: frame(:)
-      real(real64), intent(in), target, contiguous :: array(..)
-      type(knarr_hints), intent(out) :: observed
-      type(knarr_validation), intent(out) :: found
-      integer(c_int32_t), intent(in), optional :: dtype
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call validate(context, frame, c_loc(array), number(knarr_float64, dtype), shape(array, kind=c_size_t), observed, found, &
-         status, message)
-   end subroutine validate_real64
-
-   subroutine explain_int8(context, array, text, dtype, status, message)
-      type(knarr_context), intent(in) :: context
-      integer(int8), intent(in), target, contiguous :: array(..)
+      {type}, intent(in), target, contiguous :: array(..)
       character(:), allocatable, intent(out) :: text
       integer(c_int32_t), intent(in), optional :: dtype
       integer(c_int), intent(out), optional :: status
       character(*), intent(out), optional :: message
-      call explain(context, c_loc(array), number(knarr_int8, dtype), shape(array, kind=c_size_t), text, status, message)
-   end subroutine explain_int8
+      call explain(context, c_loc(array), number({dtype}, dtype), shape(array, kind=c_size_t), text, status, message)
+   end subroutine explain_{kind}
 
-   subroutine explain_int16(context, array, text, dtype, status, message)
-      type(knarr_context), intent(in) :: context
-      integer(int16), intent(in), target, contiguous :: array(..)
-      character(:), allocatable, intent(out) :: text
-      integer(c_int32_t), intent(in), optional :: dtype
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call explain(context, c_loc(array), number(knarr_int16, dtype), shape(array, kind=c_size_t), text, status, message)
-   end subroutine explain_int16
-
-   subroutine explain_int32(context, array, text, dtype, status, message)
-      type(knarr_context), intent(in) :: context
-      integer(int32), intent(in), target, contiguous :: array(..)
-      character(:), allocatable, intent(out) :: text
-      integer(c_int32_t), intent(in), optional :: dtype
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call explain(context, c_loc(array), number(knarr_int32, dtype), shape(array, kind=c_size_t), text, status, message)
-   end subroutine explain_int32
-
-   subroutine explain_int64(context, array, text, dtype, status, message)
-      type(knarr_context), intent(in) :: context
-      integer(int64), intent(in), target, contiguous :: array(..)
-      character(:), allocatable, intent(out) :: text
-      integer(c_int32_t), intent(in), optional :: dtype
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call explain(context, c_loc(array), number(knarr_int64, dtype), shape(array, kind=c_size_t), text, status, message)
-   end subroutine explain_int64
-
-   subroutine explain_real32(context, array, text, dtype, status, message)
-      type(knarr_context), intent(in) :: context
-      real(real32), intent(in), target, contiguous :: array(..)
-      character(:), allocatable, intent(out) :: text
-      integer(c_int32_t), intent(in), optional :: dtype
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call explain(context, c_loc(array), number(knarr_float32, dtype), shape(array, kind=c_size_t), text, status, message)
-   end subroutine explain_real32
-
-   subroutine explain_real64(context, array, text, dtype, status, message)
-      type(knarr_context), intent(in) :: context
-      real(real64), intent(in), target, contiguous :: array(..)
-      character(:), allocatable, intent(out) :: text
-      integer(c_int32_t), intent(in), optional :: dtype
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call explain(context, c_loc(array), number(knarr_float64, dtype), shape(array, kind=c_size_t), text, status, message)
-   end subroutine explain_real64
-
+   !end each
 end module knarr

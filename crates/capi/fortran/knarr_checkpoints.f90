@@ -4,21 +4,13 @@
 module knarr_checkpoints
    use, intrinsic :: iso_c_binding
    use, intrinsic :: iso_fortran_env, only: int8, int16, int32, int64, real32, real64
-   use knarr_c, only: knarr_ok, knarr_int8, knarr_int16, knarr_int32, knarr_int64, knarr_float32, knarr_float64, &
+   use knarr_c, only: knarr_int8, knarr_int16, knarr_int32, knarr_int64, knarr_float32, knarr_float64, &
       knarr_max_rank, knarr_latest
    use knarr_support
    implicit none
    private
 
-   public :: knarr_latest
-
-   ! The ranks of a program, for knarr_open_checkpoints: knarr_ranks() of module knarr_mpi makes one.
-   type, bind(c), public :: knarr_comm
-      integer(c_int32_t) :: version = 0, rank = 0, size = 1, node = 0
-      type(c_ptr) :: context = c_null_ptr
-      type(c_funptr) :: send = c_null_funptr, receive = c_null_funptr, message = c_null_funptr
-      type(c_funptr) :: end = c_null_funptr, abort = c_null_funptr
-   end type knarr_comm
+   public :: knarr_latest, knarr_comm
 
    ! The checkpoints of a program in a directory. Open it with knarr_open_checkpoints, close it with
    ! knarr_close_checkpoints.
@@ -41,28 +33,25 @@ module knarr_checkpoints
    ! Copies an array. With 'global_shape' it is the region of a global array of this shape that begins at the subscripts 'start',
    ! ones if they are left out; without, this rank's own.
    interface knarr_put
-      module procedure put_int8, put_int16, put_int32, put_int64, put_real32, put_real64
-      module procedure put_complex32, put_complex64, put_logical
+      !each number complex logical
+      module procedure put_{kind}
+      !end each
    end interface knarr_put
 
    ! call knarr_read_array(restart, name, array [, start, status, message])
    ! Fills 'array' with the region of its shape of a global array that begins at the subscripts 'start', ones if they are
    ! left out, or with the array that this rank had of its own.
    interface knarr_read_array
-      module procedure read_int8, read_int16, read_int32, read_int64, read_real32, read_real64
-      module procedure read_complex32, read_complex64, read_logical
+      !each number complex logical
+      module procedure read_{kind}
+      !end each
    end interface knarr_read_array
 
    interface
-      function c_checkpoint_open(directory, options, comm, checkpoint) &
-         bind(c, name="knarr_checkpoint_open") result(status)
-         import :: c_char, c_ptr, c_int
-         character(kind=c_char), intent(in) :: directory(*), options(*)
-         type(c_ptr), value :: comm
-         type(c_ptr), intent(out) :: checkpoint
-         integer(c_int) :: status
-      end function c_checkpoint_open
-
+      !like c_open checkpoint_open
+      !like c_call checkpoint_commit checkpoint_wait checkpoint_close
+      !like c_test checkpoint_test
+      !like c_print checkpoint_warnings
       function c_checkpoint_begin(checkpoint, step) bind(c, name="knarr_checkpoint_begin") result(status)
          import :: c_ptr, c_int64_t, c_int
          type(c_ptr), value :: checkpoint
@@ -89,35 +78,6 @@ module knarr_checkpoints
          integer(c_int) :: status
       end function c_checkpoint_add_file
 
-      function c_checkpoint_commit(checkpoint) bind(c, name="knarr_checkpoint_commit") result(status)
-         import :: c_ptr, c_int
-         type(c_ptr), value :: checkpoint
-         integer(c_int) :: status
-      end function c_checkpoint_commit
-
-      function c_checkpoint_test(checkpoint, done) bind(c, name="knarr_checkpoint_test") result(status)
-         import :: c_ptr, c_int32_t, c_int
-         type(c_ptr), value :: checkpoint
-         integer(c_int32_t), intent(out) :: done
-         integer(c_int) :: status
-      end function c_checkpoint_test
-
-      function c_checkpoint_wait(checkpoint) bind(c, name="knarr_checkpoint_wait") result(status)
-         import :: c_ptr, c_int
-         type(c_ptr), value :: checkpoint
-         integer(c_int) :: status
-      end function c_checkpoint_wait
-
-      function c_checkpoint_warnings(checkpoint, text, capacity, length) &
-         bind(c, name="knarr_checkpoint_warnings") result(status)
-         import :: c_ptr, c_char, c_size_t, c_int
-         type(c_ptr), value :: checkpoint
-         character(kind=c_char), intent(out) :: text(*)
-         integer(c_size_t), value :: capacity
-         integer(c_size_t), intent(out) :: length
-         integer(c_int) :: status
-      end function c_checkpoint_warnings
-
       function c_checkpoint_restart(checkpoint, step, verify, restart) &
          bind(c, name="knarr_checkpoint_restart") result(status)
          import :: c_ptr, c_int64_t, c_int32_t, c_int
@@ -127,12 +87,6 @@ module knarr_checkpoints
          type(c_ptr), intent(out) :: restart
          integer(c_int) :: status
       end function c_checkpoint_restart
-
-      function c_checkpoint_close(checkpoint) bind(c, name="knarr_checkpoint_close") result(status)
-         import :: c_ptr, c_int
-         type(c_ptr), value :: checkpoint
-         integer(c_int) :: status
-      end function c_checkpoint_close
 
       function c_restart_about(restart, step, ranks) bind(c, name="knarr_restart_about") result(status)
          import :: c_ptr, c_int64_t, c_int
@@ -184,16 +138,10 @@ contains
       type(knarr_checkpoint), intent(out) :: checkpoint
       character(*), intent(in) :: directory
       character(*), intent(in), optional :: options
-      type(knarr_comm), intent(in), target, optional :: comm
+      type(knarr_comm), intent(in), optional :: comm
       integer(c_int), intent(out), optional :: status
       character(*), intent(out), optional :: message
-      character(:), allocatable :: words
-      type(c_ptr) :: ranks
-      words = ''
-      if (present(options)) words = options
-      ranks = c_null_ptr
-      if (present(comm)) ranks = c_loc(comm)
-      call finish(c_checkpoint_open(to_c(directory), to_c(words), ranks, checkpoint%handle), status, message)
+      call open_session(c_checkpoint_open, checkpoint%handle, directory, options, comm, status, message)
    end subroutine knarr_open_checkpoints
 
    ! Begins a step, counted from 0, after waiting for the one before.
@@ -235,12 +183,7 @@ contains
       logical, intent(out) :: done
       integer(c_int), intent(out), optional :: status
       character(*), intent(out), optional :: message
-      integer(c_int32_t) :: is_done
-      integer(c_int) :: result
-      is_done = 0
-      result = c_checkpoint_test(checkpoint%handle, is_done)
-      done = is_done /= 0
-      call finish(result, status, message)
+      call test_session(c_checkpoint_test, checkpoint%handle, done, status, message)
    end subroutine knarr_test
 
    ! Waits until no step is under way.
@@ -255,10 +198,7 @@ contains
    function knarr_warnings(checkpoint) result(text)
       type(knarr_checkpoint), intent(in) :: checkpoint
       character(:), allocatable :: text
-      character(kind=c_char) :: buffer(65536)
-      integer(c_size_t) :: length
-      call finish(c_checkpoint_warnings(checkpoint%handle, buffer, size(buffer, kind=c_size_t), length))
-      text = knarr_text(buffer)
+      text = printed(c_checkpoint_warnings, checkpoint%handle)
    end function knarr_warnings
 
    ! Waits for the step under way, says what became of it, and ends 'checkpoint'.
@@ -266,10 +206,7 @@ contains
       type(knarr_checkpoint), intent(inout) :: checkpoint
       integer(c_int), intent(out), optional :: status
       character(*), intent(out), optional :: message
-      type(c_ptr) :: handle
-      handle = checkpoint%handle
-      checkpoint%handle = c_null_ptr
-      call finish(c_checkpoint_close(handle), status, message)
+      call close_session(c_checkpoint_close, checkpoint%handle, status, message)
    end subroutine knarr_close_checkpoints
 
    ! Opens the checkpoint of 'step', or the newest one that is whole; knarr_has_checkpoint says whether there is one. With
@@ -346,306 +283,87 @@ contains
       restart%handle = c_null_ptr
    end subroutine knarr_close_restart
 
-   subroutine put(checkpoint, name, source, dtype, count, global_shape, start, status, message)
+   ! 'parts' are extents in front of those of the array, which its elements are made of.
+   subroutine put(checkpoint, name, source, dtype, parts, shape, global_shape, start, status, message)
       type(knarr_checkpoint), intent(in) :: checkpoint
       character(*), intent(in) :: name
       type(c_ptr), intent(in) :: source
       integer(c_int32_t), intent(in) :: dtype
-      integer(c_size_t), intent(in) :: count(:)
+      integer(c_size_t), intent(in) :: parts(:), shape(:)
       integer, intent(in), optional :: global_shape(:), start(:)
       integer(c_int), intent(out), optional :: status
       character(*), intent(out), optional :: message
-      integer(c_size_t) :: from(size(count))
+      character(:), allocatable :: why
+      integer(c_size_t), allocatable :: count(:), whole(:), from(:)
       integer(c_int) :: done
-      if (.not. present(global_shape)) then
-         if (present(start)) then
-            call spoil(checkpoint, name, dtype)
-            call refuse('knarr_put: "start" needs the "global_shape" in which it is', status, message)
-            return
-         end if
-         done = c_checkpoint_put(checkpoint%handle, to_c(name), source, dtype, size(count, kind=c_int32_t), extents(count))
-      else
-         from = 0
-         if (wrong(size(global_shape), start, size(count))) then
-            call spoil(checkpoint, name, dtype)
-            call refuse('knarr_put: "global_shape" and "start" have other dimensions than the array', status, message)
-            return
-         end if
-         if (present(start)) from = start - 1
-         done = c_checkpoint_put(checkpoint%handle, to_c(name), source, dtype, size(count, kind=c_int32_t), extents(count), &
-            extents(int(global_shape, c_size_t)), extents(from))
+      why = ''
+      if (present(start)) then
+         if (size(start) /= size(shape)) why = 'knarr_put: "global_shape" and "start" have other dimensions than the array'
+         if (.not. present(global_shape)) why = 'knarr_put: "start" needs the "global_shape" in which it is'
+         allocate (from, source=extents([0*parts, int(start, c_size_t) - 1]))
       end if
+      if (present(global_shape)) then
+         if (size(global_shape) /= size(shape)) why = &
+            'knarr_put: "global_shape" and "start" have other dimensions than the array'
+         allocate (whole, source=extents([parts, int(global_shape, c_size_t)]))
+      end if
+      if (why /= '') then
+         ! A step that lacks an array cannot be committed: one that is nowhere is refused.
+         done = c_checkpoint_put(checkpoint%handle, to_c(name), c_null_ptr, dtype, 1_c_int32_t, [1_c_size_t])
+         call refuse(why, status, message)
+         return
+      end if
+      allocate (count, source=extents([parts, shape]))
+      done = c_checkpoint_put(checkpoint%handle, to_c(name), source, dtype, size(count, kind=c_int32_t), count, whole, from)
       call finish(done, status, message)
    end subroutine put
 
-   subroutine read(restart, name, target, dtype, count, start, status, message)
+   ! As for put.
+   subroutine read(restart, name, target, dtype, parts, shape, start, status, message)
       type(knarr_restart), intent(in) :: restart
       character(*), intent(in) :: name
       type(c_ptr), intent(in) :: target
       integer(c_int32_t), intent(in) :: dtype
-      integer(c_size_t), intent(in) :: count(:)
+      integer(c_size_t), intent(in) :: parts(:), shape(:)
       integer, intent(in), optional :: start(:)
       integer(c_int), intent(out), optional :: status
       character(*), intent(out), optional :: message
-      integer(c_size_t) :: from(size(count))
+      integer(c_size_t), allocatable :: count(:), from(:)
       integer(c_int) :: done
       if (present(start)) then
-         if (wrong(size(count), start, size(count))) then
+         if (size(start) /= size(shape)) then
             call refuse('knarr_read_array: "start" has other dimensions than the array', status, message)
             return
          end if
-         from = start - 1
-         done = c_restart_read(restart%handle, to_c(name), target, dtype, size(count, kind=c_int32_t), extents(count), &
-            extents(from))
-      else
-         done = c_restart_read(restart%handle, to_c(name), target, dtype, size(count, kind=c_int32_t), extents(count))
+         allocate (from, source=extents([0*parts, int(start, c_size_t) - 1]))
       end if
+      allocate (count, source=extents([parts, shape]))
+      done = c_restart_read(restart%handle, to_c(name), target, dtype, size(count, kind=c_int32_t), count, from)
       call finish(done, status, message)
    end subroutine read
 
-   pure function wrong(axes, start, wanted)
-      integer, intent(in) :: axes, wanted
-      integer, intent(in), optional :: start(:)
-      logical :: wrong
-      wrong = axes /= wanted
-      if (present(start)) wrong = wrong .or. size(start) /= wanted
-   end function wrong
-
-   ! A step that lacks an array cannot be committed: one that is nowhere is refused.
-   subroutine spoil(checkpoint, name, dtype)
+   !each number complex logical
+   subroutine put_{kind}(checkpoint, name, array, global_shape, start, status, message)
       type(knarr_checkpoint), intent(in) :: checkpoint
       character(*), intent(in) :: name
-      integer(c_int32_t), intent(in) :: dtype
-      integer(c_int) :: ignored
-      ignored = c_checkpoint_put(checkpoint%handle, to_c(name), c_null_ptr, dtype, 1_c_int32_t, [1_c_size_t])
-   end subroutine spoil
-
-   subroutine refuse(why, status, message)
-      character(*), intent(in) :: why
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      if (present(message)) message = why
-      if (.not. present(status)) error stop why
-      status = 1
-   end subroutine refuse
-
-   subroutine put_int8(checkpoint, name, array, global_shape, start, status, message)
-      type(knarr_checkpoint), intent(in) :: checkpoint
-      character(*), intent(in) :: name
-      integer(int8), intent(in), target, contiguous :: array(..)
+      {type}, intent(in), target, contiguous :: array(..)
       integer, intent(in), optional :: global_shape(:), start(:)
       integer(c_int), intent(out), optional :: status
       character(*), intent(out), optional :: message
-      call put(checkpoint, name, c_loc(array), knarr_int8, shape(array, kind=c_size_t), global_shape, start, status, message)
-   end subroutine put_int8
+      call put(checkpoint, name, c_loc(array), {dtype}, [integer(c_size_t) :: {parts}], shape(array, kind=c_size_t), &
+         global_shape, start, status, message)
+   end subroutine put_{kind}
 
-   subroutine put_int16(checkpoint, name, array, global_shape, start, status, message)
-      type(knarr_checkpoint), intent(in) :: checkpoint
-      character(*), intent(in) :: name
-      integer(int16), intent(in), target, contiguous :: array(..)
-      integer, intent(in), optional :: global_shape(:), start(:)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call put(checkpoint, name, c_loc(array), knarr_int16, shape(array, kind=c_size_t), global_shape, start, status, message)
-   end subroutine put_int16
-
-   subroutine put_int32(checkpoint, name, array, global_shape, start, status, message)
-      type(knarr_checkpoint), intent(in) :: checkpoint
-      character(*), intent(in) :: name
-      integer(int32), intent(in), target, contiguous :: array(..)
-      integer, intent(in), optional :: global_shape(:), start(:)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call put(checkpoint, name, c_loc(array), knarr_int32, shape(array, kind=c_size_t), global_shape, start, status, message)
-   end subroutine put_int32
-
-   subroutine put_int64(checkpoint, name, array, global_shape, start, status, message)
-      type(knarr_checkpoint), intent(in) :: checkpoint
-      character(*), intent(in) :: name
-      integer(int64), intent(in), target, contiguous :: array(..)
-      integer, intent(in), optional :: global_shape(:), start(:)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call put(checkpoint, name, c_loc(array), knarr_int64, shape(array, kind=c_size_t), global_shape, start, status, message)
-   end subroutine put_int64
-
-   subroutine put_real32(checkpoint, name, array, global_shape, start, status, message)
-      type(knarr_checkpoint), intent(in) :: checkpoint
-      character(*), intent(in) :: name
-      real(real32), intent(in), target, contiguous :: array(..)
-      integer, intent(in), optional :: global_shape(:), start(:)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call put(checkpoint, name, c_loc(array), knarr_float32, shape(array, kind=c_size_t), global_shape, start, status, message)
-   end subroutine put_real32
-
-   subroutine put_real64(checkpoint, name, array, global_shape, start, status, message)
-      type(knarr_checkpoint), intent(in) :: checkpoint
-      character(*), intent(in) :: name
-      real(real64), intent(in), target, contiguous :: array(..)
-      integer, intent(in), optional :: global_shape(:), start(:)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call put(checkpoint, name, c_loc(array), knarr_float64, shape(array, kind=c_size_t), global_shape, start, status, message)
-   end subroutine put_real64
-
-   subroutine read_int8(restart, name, array, start, status, message)
+   subroutine read_{kind}(restart, name, array, start, status, message)
       type(knarr_restart), intent(in) :: restart
       character(*), intent(in) :: name
-      integer(int8), intent(inout), target, contiguous :: array(..)
+      {type}, intent(inout), target, contiguous :: array(..)
       integer, intent(in), optional :: start(:)
       integer(c_int), intent(out), optional :: status
       character(*), intent(out), optional :: message
-      call read(restart, name, c_loc(array), knarr_int8, shape(array, kind=c_size_t), start, status, message)
-   end subroutine read_int8
+      call read(restart, name, c_loc(array), {dtype}, [integer(c_size_t) :: {parts}], shape(array, kind=c_size_t), start, &
+         status, message)
+   end subroutine read_{kind}
 
-   subroutine read_int16(restart, name, array, start, status, message)
-      type(knarr_restart), intent(in) :: restart
-      character(*), intent(in) :: name
-      integer(int16), intent(inout), target, contiguous :: array(..)
-      integer, intent(in), optional :: start(:)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call read(restart, name, c_loc(array), knarr_int16, shape(array, kind=c_size_t), start, status, message)
-   end subroutine read_int16
-
-   subroutine read_int32(restart, name, array, start, status, message)
-      type(knarr_restart), intent(in) :: restart
-      character(*), intent(in) :: name
-      integer(int32), intent(inout), target, contiguous :: array(..)
-      integer, intent(in), optional :: start(:)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call read(restart, name, c_loc(array), knarr_int32, shape(array, kind=c_size_t), start, status, message)
-   end subroutine read_int32
-
-   subroutine read_int64(restart, name, array, start, status, message)
-      type(knarr_restart), intent(in) :: restart
-      character(*), intent(in) :: name
-      integer(int64), intent(inout), target, contiguous :: array(..)
-      integer, intent(in), optional :: start(:)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call read(restart, name, c_loc(array), knarr_int64, shape(array, kind=c_size_t), start, status, message)
-   end subroutine read_int64
-
-   subroutine read_real32(restart, name, array, start, status, message)
-      type(knarr_restart), intent(in) :: restart
-      character(*), intent(in) :: name
-      real(real32), intent(inout), target, contiguous :: array(..)
-      integer, intent(in), optional :: start(:)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call read(restart, name, c_loc(array), knarr_float32, shape(array, kind=c_size_t), start, status, message)
-   end subroutine read_real32
-
-   subroutine read_real64(restart, name, array, start, status, message)
-      type(knarr_restart), intent(in) :: restart
-      character(*), intent(in) :: name
-      real(real64), intent(inout), target, contiguous :: array(..)
-      integer, intent(in), optional :: start(:)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call read(restart, name, c_loc(array), knarr_float64, shape(array, kind=c_size_t), start, status, message)
-   end subroutine read_real64
-
-   ! Complex numbers are reals with one more axis, the first, of real and imaginary part.
-   subroutine put_complex32(checkpoint, name, array, global_shape, start, status, message)
-      type(knarr_checkpoint), intent(in) :: checkpoint
-      character(*), intent(in) :: name
-      complex(real32), intent(in), target, contiguous :: array(..)
-      integer, intent(in), optional :: global_shape(:), start(:)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      integer, allocatable :: whole(:), first(:)
-      if (present(global_shape)) then
-         allocate (whole(size(global_shape) + 1))
-         whole(1) = 2
-         whole(2:) = global_shape
-      end if
-      if (present(start)) then
-         allocate (first(size(start) + 1))
-         first(1) = 1
-         first(2:) = start
-      end if
-      call put(checkpoint, name, c_loc(array), knarr_float32, [2_c_size_t, shape(array, kind=c_size_t)], whole, first, &
-               status, message)
-   end subroutine put_complex32
-
-   subroutine read_complex32(restart, name, array, start, status, message)
-      type(knarr_restart), intent(in) :: restart
-      character(*), intent(in) :: name
-      complex(real32), intent(inout), target, contiguous :: array(..)
-      integer, intent(in), optional :: start(:)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      integer, allocatable :: first(:)
-      if (present(start)) then
-         allocate (first(size(start) + 1))
-         first(1) = 1
-         first(2:) = start
-      end if
-      call read(restart, name, c_loc(array), knarr_float32, [2_c_size_t, shape(array, kind=c_size_t)], first, status, message)
-   end subroutine read_complex32
-
-   ! Complex numbers are reals with one more axis, the first, of real and imaginary part.
-   subroutine put_complex64(checkpoint, name, array, global_shape, start, status, message)
-      type(knarr_checkpoint), intent(in) :: checkpoint
-      character(*), intent(in) :: name
-      complex(real64), intent(in), target, contiguous :: array(..)
-      integer, intent(in), optional :: global_shape(:), start(:)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      integer, allocatable :: whole(:), first(:)
-      if (present(global_shape)) then
-         allocate (whole(size(global_shape) + 1))
-         whole(1) = 2
-         whole(2:) = global_shape
-      end if
-      if (present(start)) then
-         allocate (first(size(start) + 1))
-         first(1) = 1
-         first(2:) = start
-      end if
-      call put(checkpoint, name, c_loc(array), knarr_float64, [2_c_size_t, shape(array, kind=c_size_t)], whole, first, &
-               status, message)
-   end subroutine put_complex64
-
-   subroutine read_complex64(restart, name, array, start, status, message)
-      type(knarr_restart), intent(in) :: restart
-      character(*), intent(in) :: name
-      complex(real64), intent(inout), target, contiguous :: array(..)
-      integer, intent(in), optional :: start(:)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      integer, allocatable :: first(:)
-      if (present(start)) then
-         allocate (first(size(start) + 1))
-         first(1) = 1
-         first(2:) = start
-      end if
-      call read(restart, name, c_loc(array), knarr_float64, [2_c_size_t, shape(array, kind=c_size_t)], first, status, message)
-   end subroutine read_complex64
-
-   ! Logicals of the default kind are integers of 32 bits.
-   subroutine put_logical(checkpoint, name, array, global_shape, start, status, message)
-      type(knarr_checkpoint), intent(in) :: checkpoint
-      character(*), intent(in) :: name
-      logical, intent(in), target, contiguous :: array(..)
-      integer, intent(in), optional :: global_shape(:), start(:)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call put(checkpoint, name, c_loc(array), knarr_int32, shape(array, kind=c_size_t), global_shape, start, status, message)
-   end subroutine put_logical
-
-   subroutine read_logical(restart, name, array, start, status, message)
-      type(knarr_restart), intent(in) :: restart
-      character(*), intent(in) :: name
-      logical, intent(inout), target, contiguous :: array(..)
-      integer, intent(in), optional :: start(:)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call read(restart, name, c_loc(array), knarr_int32, shape(array, kind=c_size_t), start, status, message)
-   end subroutine read_logical
-
+   !end each
 end module knarr_checkpoints

@@ -5,7 +5,6 @@ module knarr_outputs
    use, intrinsic :: iso_c_binding
    use, intrinsic :: iso_fortran_env, only: int8, int16, int32, int64, real32, real64
    use knarr_c, only: knarr_int8, knarr_int16, knarr_int32, knarr_int64, knarr_float32, knarr_float64, knarr_unlimited
-   use knarr_checkpoints, only: knarr_comm
    use knarr_support
    implicit none
    private
@@ -24,25 +23,26 @@ module knarr_outputs
    ! call knarr_put_att(output, variable, name, value [, status, message])
    ! Sets an attribute of a variable, or with an empty 'variable' of the file: text, a number, or an array of numbers.
    interface knarr_put_att
-      module procedure att_text, att_int8, att_int16, att_int32, att_int64, att_real32, att_real64
+      module procedure att_text
+      !each number
+      module procedure att_{kind}
+      !end each
    end interface knarr_put_att
 
    ! call knarr_put_var(output, name, array [, start, status, message])
    ! Copies an array: the region of its shape of the variable that begins at the subscripts 'start', ones if they are left
    ! out. A record has an extent of 1 along the dimension that grows: array(1:columns, 1:rows, 1:1).
    interface knarr_put_var
-      module procedure put_int8, put_int16, put_int32, put_int64, put_real32, put_real64
+      !each number
+      module procedure put_{kind}
+      !end each
    end interface knarr_put_var
 
    interface
-      function c_output_create(path, options, comm, output) bind(c, name="knarr_output_create") result(status)
-         import :: c_char, c_ptr, c_int
-         character(kind=c_char), intent(in) :: path(*), options(*)
-         type(c_ptr), value :: comm
-         type(c_ptr), intent(out) :: output
-         integer(c_int) :: status
-      end function c_output_create
-
+      !like c_open output_create
+      !like c_call output_end_step output_commit output_wait output_close
+      !like c_test output_test
+      !like c_print output_notes
       function c_output_def_dim(output, name, length) bind(c, name="knarr_output_def_dim") result(status)
          import :: c_ptr, c_char, c_size_t, c_int
          type(c_ptr), value :: output
@@ -91,45 +91,6 @@ module knarr_outputs
          integer(c_int) :: status
       end function c_output_put
 
-      function c_output_end_step(output) bind(c, name="knarr_output_end_step") result(status)
-         import :: c_ptr, c_int
-         type(c_ptr), value :: output
-         integer(c_int) :: status
-      end function c_output_end_step
-
-      function c_output_commit(output) bind(c, name="knarr_output_commit") result(status)
-         import :: c_ptr, c_int
-         type(c_ptr), value :: output
-         integer(c_int) :: status
-      end function c_output_commit
-
-      function c_output_test(output, done) bind(c, name="knarr_output_test") result(status)
-         import :: c_ptr, c_int32_t, c_int
-         type(c_ptr), value :: output
-         integer(c_int32_t), intent(out) :: done
-         integer(c_int) :: status
-      end function c_output_test
-
-      function c_output_wait(output) bind(c, name="knarr_output_wait") result(status)
-         import :: c_ptr, c_int
-         type(c_ptr), value :: output
-         integer(c_int) :: status
-      end function c_output_wait
-
-      function c_output_notes(output, text, capacity, length) bind(c, name="knarr_output_notes") result(status)
-         import :: c_ptr, c_char, c_size_t, c_int
-         type(c_ptr), value :: output
-         character(kind=c_char), intent(out) :: text(*)
-         integer(c_size_t), value :: capacity
-         integer(c_size_t), intent(out) :: length
-         integer(c_int) :: status
-      end function c_output_notes
-
-      function c_output_close(output) bind(c, name="knarr_output_close") result(status)
-         import :: c_ptr, c_int
-         type(c_ptr), value :: output
-         integer(c_int) :: status
-      end function c_output_close
    end interface
 
 contains
@@ -141,16 +102,10 @@ contains
       type(knarr_output), intent(out) :: output
       character(*), intent(in) :: path
       character(*), intent(in), optional :: options
-      type(knarr_comm), intent(in), target, optional :: comm
+      type(knarr_comm), intent(in), optional :: comm
       integer(c_int), intent(out), optional :: status
       character(*), intent(out), optional :: message
-      character(:), allocatable :: words
-      type(c_ptr) :: ranks
-      words = ''
-      if (present(options)) words = options
-      ranks = c_null_ptr
-      if (present(comm)) ranks = c_loc(comm)
-      call finish(c_output_create(to_c(path), to_c(words), ranks, output%handle), status, message)
+      call open_session(c_output_create, output%handle, path, options, comm, status, message)
    end subroutine knarr_create_output
 
    ! Defines a dimension. With the length knarr_unlimited it grows with what is put along it. Not collective, but all ranks
@@ -211,12 +166,7 @@ contains
       logical, intent(out) :: done
       integer(c_int), intent(out), optional :: status
       character(*), intent(out), optional :: message
-      integer(c_int32_t) :: is_done
-      integer(c_int) :: result
-      is_done = 0
-      result = c_output_test(output%handle, is_done)
-      done = is_done /= 0
-      call finish(result, status, message)
+      call test_session(c_output_test, output%handle, done, status, message)
    end subroutine knarr_test_output
 
    ! Waits until the file is complete.
@@ -231,10 +181,7 @@ contains
    function knarr_output_notes(output) result(text)
       type(knarr_output), intent(in) :: output
       character(:), allocatable :: text
-      character(kind=c_char) :: buffer(65536)
-      integer(c_size_t) :: length
-      call finish(c_output_notes(output%handle, buffer, size(buffer, kind=c_size_t), length))
-      text = knarr_text(buffer)
+      text = printed(c_output_notes, output%handle)
    end function knarr_output_notes
 
    ! Commits the file unless that was done, waits until it is complete, and ends 'output'.
@@ -242,10 +189,7 @@ contains
       type(knarr_output), intent(inout) :: output
       integer(c_int), intent(out), optional :: status
       character(*), intent(out), optional :: message
-      type(c_ptr) :: handle
-      handle = output%handle
-      output%handle = c_null_ptr
-      call finish(c_output_close(handle), status, message)
+      call close_session(c_output_close, output%handle, status, message)
    end subroutine knarr_close_output
 
    subroutine put(output, name, source, dtype, count, start, status, message)
@@ -257,21 +201,18 @@ contains
       integer, intent(in), optional :: start(:)
       integer(c_int), intent(out), optional :: status
       character(*), intent(out), optional :: message
-      integer(c_size_t) :: from(size(count))
+      integer(c_size_t), allocatable :: from(:)
       integer(c_int) :: done
-      from = 0
       if (present(start)) then
          if (size(start) /= size(count)) then
             ! A file that lacks an array is not written: one of no type is refused.
-            done = c_output_put(output%handle, to_c(name), c_null_ptr, 0_c_int32_t, 0_c_int32_t, from)
-            if (present(message)) message = 'knarr_put_var: "start" has other dimensions than the array'
-            if (.not. present(status)) error stop 'knarr_put_var: "start" has other dimensions than the array'
-            status = 1
+            done = c_output_put(output%handle, to_c(name), c_null_ptr, 0_c_int32_t, 0_c_int32_t, count)
+            call refuse('knarr_put_var: "start" has other dimensions than the array', status, message)
             return
          end if
-         from = start - 1
+         allocate (from, source=extents(int(start, c_size_t) - 1))
       end if
-      done = c_output_put(output%handle, to_c(name), source, dtype, size(count, kind=c_int32_t), extents(count), extents(from))
+      done = c_output_put(output%handle, to_c(name), source, dtype, size(count, kind=c_int32_t), extents(count), from)
       call finish(done, status, message)
    end subroutine put
 
@@ -306,118 +247,25 @@ contains
       call finish(done, status, message)
    end subroutine att_text
 
-   subroutine att_int8(output, variable, name, value, status, message)
+   !each number
+   subroutine att_{kind}(output, variable, name, value, status, message)
       type(knarr_output), intent(in) :: output
       character(*), intent(in) :: variable, name
-      integer(int8), intent(in), target, contiguous :: value(..)
+      {type}, intent(in), target, contiguous :: value(..)
       integer(c_int), intent(out), optional :: status
       character(*), intent(out), optional :: message
-      call put_att(output, variable, name, c_loc(value), knarr_int8, size(value, kind=c_size_t), status, message)
-   end subroutine att_int8
+      call put_att(output, variable, name, c_loc(value), {dtype}, size(value, kind=c_size_t), status, message)
+   end subroutine att_{kind}
 
-   subroutine att_int16(output, variable, name, value, status, message)
-      type(knarr_output), intent(in) :: output
-      character(*), intent(in) :: variable, name
-      integer(int16), intent(in), target, contiguous :: value(..)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call put_att(output, variable, name, c_loc(value), knarr_int16, size(value, kind=c_size_t), status, message)
-   end subroutine att_int16
-
-   subroutine att_int32(output, variable, name, value, status, message)
-      type(knarr_output), intent(in) :: output
-      character(*), intent(in) :: variable, name
-      integer(int32), intent(in), target, contiguous :: value(..)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call put_att(output, variable, name, c_loc(value), knarr_int32, size(value, kind=c_size_t), status, message)
-   end subroutine att_int32
-
-   subroutine att_int64(output, variable, name, value, status, message)
-      type(knarr_output), intent(in) :: output
-      character(*), intent(in) :: variable, name
-      integer(int64), intent(in), target, contiguous :: value(..)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call put_att(output, variable, name, c_loc(value), knarr_int64, size(value, kind=c_size_t), status, message)
-   end subroutine att_int64
-
-   subroutine att_real32(output, variable, name, value, status, message)
-      type(knarr_output), intent(in) :: output
-      character(*), intent(in) :: variable, name
-      real(real32), intent(in), target, contiguous :: value(..)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call put_att(output, variable, name, c_loc(value), knarr_float32, size(value, kind=c_size_t), status, message)
-   end subroutine att_real32
-
-   subroutine att_real64(output, variable, name, value, status, message)
-      type(knarr_output), intent(in) :: output
-      character(*), intent(in) :: variable, name
-      real(real64), intent(in), target, contiguous :: value(..)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call put_att(output, variable, name, c_loc(value), knarr_float64, size(value, kind=c_size_t), status, message)
-   end subroutine att_real64
-
-   subroutine put_int8(output, name, array, start, status, message)
+   subroutine put_{kind}(output, name, array, start, status, message)
       type(knarr_output), intent(in) :: output
       character(*), intent(in) :: name
-      integer(int8), intent(in), target, contiguous :: array(..)
+      {type}, intent(in), target, contiguous :: array(..)
       integer, intent(in), optional :: start(:)
       integer(c_int), intent(out), optional :: status
       character(*), intent(out), optional :: message
-      call put(output, name, c_loc(array), knarr_int8, shape(array, kind=c_size_t), start, status, message)
-   end subroutine put_int8
+      call put(output, name, c_loc(array), {dtype}, shape(array, kind=c_size_t), start, status, message)
+   end subroutine put_{kind}
 
-   subroutine put_int16(output, name, array, start, status, message)
-      type(knarr_output), intent(in) :: output
-      character(*), intent(in) :: name
-      integer(int16), intent(in), target, contiguous :: array(..)
-      integer, intent(in), optional :: start(:)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call put(output, name, c_loc(array), knarr_int16, shape(array, kind=c_size_t), start, status, message)
-   end subroutine put_int16
-
-   subroutine put_int32(output, name, array, start, status, message)
-      type(knarr_output), intent(in) :: output
-      character(*), intent(in) :: name
-      integer(int32), intent(in), target, contiguous :: array(..)
-      integer, intent(in), optional :: start(:)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call put(output, name, c_loc(array), knarr_int32, shape(array, kind=c_size_t), start, status, message)
-   end subroutine put_int32
-
-   subroutine put_int64(output, name, array, start, status, message)
-      type(knarr_output), intent(in) :: output
-      character(*), intent(in) :: name
-      integer(int64), intent(in), target, contiguous :: array(..)
-      integer, intent(in), optional :: start(:)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call put(output, name, c_loc(array), knarr_int64, shape(array, kind=c_size_t), start, status, message)
-   end subroutine put_int64
-
-   subroutine put_real32(output, name, array, start, status, message)
-      type(knarr_output), intent(in) :: output
-      character(*), intent(in) :: name
-      real(real32), intent(in), target, contiguous :: array(..)
-      integer, intent(in), optional :: start(:)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call put(output, name, c_loc(array), knarr_float32, shape(array, kind=c_size_t), start, status, message)
-   end subroutine put_real32
-
-   subroutine put_real64(output, name, array, start, status, message)
-      type(knarr_output), intent(in) :: output
-      character(*), intent(in) :: name
-      real(real64), intent(in), target, contiguous :: array(..)
-      integer, intent(in), optional :: start(:)
-      integer(c_int), intent(out), optional :: status
-      character(*), intent(out), optional :: message
-      call put(output, name, c_loc(array), knarr_float64, shape(array, kind=c_size_t), start, status, message)
-   end subroutine put_real64
-
+   !end each
 end module knarr_outputs

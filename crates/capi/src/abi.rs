@@ -29,14 +29,14 @@ pub extern "C" fn knarr_last_error() -> *const c_char {
 /// `hints` is null or valid for a write of `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn knarr_hints_init(hints: *mut knarr_hints, size: usize) -> knarr_status {
-    call("knarr_hints_init", || {
+    // SAFETY: the caller's promises.
+    call("knarr_hints_init", || unsafe {
         if size != size_of::<knarr_hints>() {
             let known = size_of::<knarr_hints>();
             return Err(Error::usage(format!("'size' is {size}, this version of Knarr has {known}"))
                 .hint("pass sizeof(knarr_hints), and use the header of this version"));
         }
-        // SAFETY: null or writable for a whole structure.
-        unsafe { put(hints, knarr_hints::UNSTATED, "hints") }
+        put(hints, knarr_hints::UNSTATED, "hints")
     })
 }
 
@@ -48,13 +48,11 @@ pub unsafe extern "C" fn knarr_hints_init(hints: *mut knarr_hints, size: usize) 
 /// `hints` is null or points to hints; `words` is null or NUL-terminated.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn knarr_hints_set(hints: *mut knarr_hints, words: *const c_char) -> knarr_status {
-    call("knarr_hints_set", || {
-        // SAFETY: null, or hints that say their size.
-        let mut known = unsafe { read_sized(hints, knarr_hints::UNSTATED, "hints")? };
-        // SAFETY: null or NUL-terminated.
-        crate::text::set(&mut known, unsafe { text(words, "words")? })?;
-        // SAFETY: as for reading.
-        unsafe { write_sized(hints, &known, "hints") }
+    // SAFETY: the caller's promises.
+    call("knarr_hints_set", || unsafe {
+        let mut known = read_sized(hints, knarr_hints::UNSTATED, "hints")?;
+        crate::text::set(&mut known, text(words, "words")?)?;
+        write_sized(hints, &known, "hints")
     })
 }
 
@@ -70,11 +68,10 @@ pub unsafe extern "C" fn knarr_hints_print(
     capacity: usize,
     length: *mut usize,
 ) -> knarr_status {
-    call("knarr_hints_print", || {
-        // SAFETY: null, or hints that say their size.
-        let hints = unsafe { read_sized(hints, knarr_hints::UNSTATED, "hints")? };
-        // SAFETY: null or writable as stated.
-        unsafe { print(&crate::text::print(&hints)?, text, capacity, length) }
+    // SAFETY: the caller's promises.
+    call("knarr_hints_print", || unsafe {
+        let hints = read_sized(hints, knarr_hints::UNSTATED, "hints")?;
+        print(&crate::text::print(&hints)?, text, capacity, length)
     })
 }
 
@@ -87,18 +84,14 @@ pub unsafe extern "C" fn knarr_context_create(
     hints: *const knarr_hints,
     context: *mut *mut knarr_context,
 ) -> knarr_status {
-    call("knarr_context_create", || {
-        // SAFETY: null or writable. What was there is not looked at, and a failure leaves null.
-        unsafe { put(context, std::ptr::null_mut(), "context")? };
-        let hints = if hints.is_null() {
-            knarr_hints::UNSTATED
-        } else {
-            // SAFETY: hints that say their size.
-            unsafe { read_sized(hints, knarr_hints::UNSTATED, "hints")? }
-        };
+    // SAFETY: the caller's promises.
+    call("knarr_context_create", || unsafe {
+        // What was there is not looked at, and a failure leaves null.
+        put(context, std::ptr::null_mut(), "context")?;
+        let hints =
+            if hints.is_null() { knarr_hints::UNSTATED } else { read_sized(hints, knarr_hints::UNSTATED, "hints")? };
         let made = Box::into_raw(Box::new(knarr_context::new(&hints)?));
-        // SAFETY: as above.
-        unsafe { put(context, made, "context") }
+        put(context, made, "context")
     })
 }
 
@@ -108,10 +101,10 @@ pub unsafe extern "C" fn knarr_context_create(
 /// `context` is null, or came from knarr_context_create and was not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn knarr_context_free(context: *mut knarr_context) {
-    call("knarr_context_free", || {
+    // SAFETY: the caller's promises.
+    call("knarr_context_free", || unsafe {
         if !context.is_null() {
-            // SAFETY: it was made by `Box::into_raw` and is freed once.
-            drop(unsafe { Box::from_raw(context) });
+            drop(Box::from_raw(context));
         }
         Ok(())
     });
@@ -128,11 +121,10 @@ pub unsafe extern "C" fn knarr_compress_bound(
     shape: *const usize,
     bound: *mut usize,
 ) -> knarr_status {
-    call("knarr_compress_bound", || {
-        // SAFETY: null or readable for the rank.
-        let array = unsafe { array(dtype, rank, shape)? };
-        // SAFETY: null or writable.
-        unsafe { put(bound, knarr_context::frame_bound(&array)?, "bound") }
+    // SAFETY: the caller's promises.
+    call("knarr_compress_bound", || unsafe {
+        let array = array(dtype, rank, shape)?;
+        put(bound, knarr_context::frame_bound(&array)?, "bound")
     })
 }
 
@@ -157,18 +149,14 @@ pub unsafe extern "C" fn knarr_compress(
     capacity: usize,
     frame_size: *mut usize,
 ) -> knarr_status {
-    call("knarr_compress", || {
-        // SAFETY: null or a context.
-        let context = unsafe { handle(context, "context")? };
-        // SAFETY: null or readable for the rank.
-        let array = unsafe { array(dtype, rank, shape)? };
-        // SAFETY: null or readable for the array.
-        let source = unsafe { bytes(source.cast(), array.byte_len(), "source")? };
+    // SAFETY: the caller's promises.
+    call("knarr_compress", || unsafe {
+        let context = handle(context, "context")?;
+        let array = array(dtype, rank, shape)?;
+        let source = bytes(source.cast(), array.byte_len(), "source")?;
         let made = context.compress(array, source)?;
-        // SAFETY: null or writable.
-        unsafe { put(frame_size, made.len(), "frame_size")? };
-        // SAFETY: null or writable as stated.
-        unsafe { write(&made, frame.cast(), capacity, "frame") }
+        put(frame_size, made.len(), "frame_size")?;
+        write(&made, frame.cast(), capacity, "frame")
     })
 }
 
@@ -184,13 +172,11 @@ pub unsafe extern "C" fn knarr_inspect(
     frame_size: usize,
     info: *mut knarr_info,
 ) -> knarr_status {
-    call("knarr_inspect", || {
-        // SAFETY: null or a context.
-        let context = unsafe { handle(context, "context")? };
-        // SAFETY: null or readable as stated.
-        let found = context.inspect(unsafe { bytes(frame.cast(), frame_size, "frame")? })?;
-        // SAFETY: null, or a structure that says its size.
-        unsafe { write_sized(info, &found, "info") }
+    // SAFETY: the caller's promises.
+    call("knarr_inspect", || unsafe {
+        let context = handle(context, "context")?;
+        let found = context.inspect(bytes(frame.cast(), frame_size, "frame")?)?;
+        write_sized(info, &found, "info")
     })
 }
 
@@ -209,18 +195,15 @@ pub unsafe extern "C" fn knarr_decompress(
     capacity: usize,
     raw_size: *mut usize,
 ) -> knarr_status {
-    call("knarr_decompress", || {
-        // SAFETY: null or a context.
-        let context = unsafe { handle(context, "context")? };
-        // SAFETY: null or readable as stated.
-        let values = context.decompress(unsafe { bytes(frame.cast(), frame_size, "frame")? }, capacity)?;
-        // SAFETY: null or writable as stated.
-        unsafe { write(&values, destination.cast(), capacity, "destination")? };
+    // SAFETY: the caller's promises.
+    call("knarr_decompress", || unsafe {
+        let context = handle(context, "context")?;
+        let values = context.decompress(bytes(frame.cast(), frame_size, "frame")?, capacity)?;
+        write(&values, destination.cast(), capacity, "destination")?;
         if raw_size.is_null() {
             return Ok(());
         }
-        // SAFETY: not null, so writable.
-        unsafe { put(raw_size, values.len(), "raw_size") }
+        put(raw_size, values.len(), "raw_size")
     })
 }
 
@@ -246,22 +229,17 @@ pub unsafe extern "C" fn knarr_validate(
     observed: *mut knarr_hints,
     result: *mut knarr_validation,
 ) -> knarr_status {
-    call("knarr_validate", || {
-        // SAFETY: null or a context.
-        let context = unsafe { handle(context, "context")? };
-        // SAFETY: null or readable for the rank.
-        let array = unsafe { array(dtype, rank, shape)? };
-        // SAFETY: null or readable as stated.
-        let frame = unsafe { bytes(frame.cast(), frame_size, "frame")? };
-        // SAFETY: null or readable for the array.
-        let original = unsafe { bytes(original.cast(), array.byte_len(), "original")? };
+    // SAFETY: the caller's promises.
+    call("knarr_validate", || unsafe {
+        let context = handle(context, "context")?;
+        let array = array(dtype, rank, shape)?;
+        let frame = bytes(frame.cast(), frame_size, "frame")?;
+        let original = bytes(original.cast(), array.byte_len(), "original")?;
         let (seen, found) = context.validate(frame, array, original)?;
         if !observed.is_null() {
-            // SAFETY: hints that say their size.
-            unsafe { write_sized(observed, &seen, "observed")? };
+            write_sized(observed, &seen, "observed")?;
         }
-        // SAFETY: null, or a structure that says its size.
-        unsafe { write_sized(result, &found, "result") }
+        write_sized(result, &found, "result")
     })
 }
 
@@ -281,15 +259,12 @@ pub unsafe extern "C" fn knarr_explain(
     capacity: usize,
     length: *mut usize,
 ) -> knarr_status {
-    call("knarr_explain", || {
-        // SAFETY: null or a context.
-        let context = unsafe { handle(context, "context")? };
-        // SAFETY: null or readable for the rank.
-        let array = unsafe { array(dtype, rank, shape)? };
-        // SAFETY: null or readable for the array.
-        let source = unsafe { bytes(source.cast(), array.byte_len(), "source")? };
-        // SAFETY: null or writable as stated.
-        unsafe { print(&context.explain(array, source)?, text, capacity, length) }
+    // SAFETY: the caller's promises.
+    call("knarr_explain", || unsafe {
+        let context = handle(context, "context")?;
+        let array = array(dtype, rank, shape)?;
+        let source = bytes(source.cast(), array.byte_len(), "source")?;
+        print(&context.explain(array, source)?, text, capacity, length)
     })
 }
 
@@ -305,15 +280,13 @@ pub unsafe extern "C" fn knarr_filter_words(
     capacity: usize,
     count: *mut usize,
 ) -> knarr_status {
-    call("knarr_filter_words", || {
-        // SAFETY: null, or hints that say their size.
-        let hints = unsafe { read_sized(hints, knarr_hints::UNSTATED, "hints")? };
+    // SAFETY: the caller's promises.
+    call("knarr_filter_words", || unsafe {
+        let hints = read_sized(hints, knarr_hints::UNSTATED, "hints")?;
         let found = filter_words(&hints)?;
-        // SAFETY: null or writable.
-        unsafe { put(count, found.len(), "count")? };
+        put(count, found.len(), "count")?;
         let bytes: Vec<u8> = found.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        // SAFETY: null or writable for `capacity` words.
-        unsafe { write(&bytes, words.cast(), capacity.saturating_mul(size_of::<u32>()), "words") }
+        write(&bytes, words.cast(), capacity.saturating_mul(size_of::<u32>()), "words")
     })
 }
 
@@ -322,5 +295,5 @@ fn filter_words(hints: &knarr_hints) -> Result<Vec<u32>> {
         return Err(Error::unsupported("the HDF5 filter chooses its chains, with the built-in profile")
             .hint("leave 'chain' and 'profile' empty"));
     }
-    ClientData { wishes: hints.wishes()?, chunks: None }.words()
+    ClientData { options: hints.options()?, chunks: None }.words()
 }

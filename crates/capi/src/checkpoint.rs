@@ -1,21 +1,21 @@
 //! Checkpoints of a program, and restarts from them. Everything here is safe; pointers end in [`crate::checkpoint_abi`].
 
-use ::knarr_checkpoint::library::{Options, Restart, Session};
-use knarr_array::array::{ArraySpec, ArrayView};
+use ::knarr_checkpoint::library::{Options, Restart, Session as Checkpoints};
+use knarr_array::array::ArraySpec;
 use knarr_array::comm::Comm;
 use knarr_array::region::Region;
-use knarr_array::request::Share;
 use knarr_array::{Error, Result};
 use knarr_flow::engine::Engine;
 use std::path::Path;
 
+use crate::session::Session;
 use crate::text;
 
 /// The checkpoints of a program in a directory. Made by knarr_checkpoint_open(), freed by knarr_checkpoint_close(). One
 /// thread at a time may use it: the one that calls MPI.
 #[allow(non_camel_case_types, reason = "this is its name in the C interface")]
 pub struct knarr_checkpoint {
-    session: Session<Box<dyn Comm>>,
+    pub(crate) checkpoints: Checkpoints<Box<dyn Comm>>,
 }
 
 /// A checkpoint to restart from. Made by knarr_checkpoint_restart(), freed by knarr_restart_free(). Any number of threads
@@ -32,66 +32,47 @@ pub struct knarr_comm {
     _of_the_program: [u8; 0],
 }
 
+impl Session for knarr_checkpoint {
+    const NAMES: (&'static str, &'static str) = ("checkpoint", "directory");
+
+    fn open(directory: &str, words: Result<&str>, ranks: Box<dyn Comm>) -> Result<Self> {
+        let made = words.and_then(|words| {
+            let mut options = Options {
+                #[cfg(feature = "files")]
+                find: knarr_formats::layout::read,
+                ..Options::default()
+            };
+            text::each(words, |key, value| options.set(key, value))?;
+            Ok((Engine::new(knarr_native::codecs()?), options))
+        });
+        Ok(Self { checkpoints: Checkpoints::open(ranks, Path::new(directory), made)? })
+    }
+
+    fn fail(&mut self, error: &Error) {
+        self.checkpoints.fail(error);
+    }
+
+    fn close(self) -> Result<()> {
+        self.checkpoints.close()
+    }
+}
+
 impl knarr_checkpoint {
-    pub(crate) fn open(directory: &str, options: &str, ranks: Box<dyn Comm>) -> Result<Self> {
-        let mut made = Options {
-            memory: knarr_mapped::map_file,
-            #[cfg(feature = "files")]
-            find: knarr_formats::layout::read,
-            ..Options::default()
-        };
-        text::each(options, |key, value| made.set(key, value))?;
-        let engine = Engine::new(knarr_native::codecs()?);
-        Ok(Self { session: Session::open(&engine, ranks, Path::new(directory), made)? })
-    }
-
     pub(crate) fn begin(&mut self, step: i64) -> Result<()> {
-        self.session.begin(counted(step)?)
-    }
-
-    /// Gives the step up for an error in what the program hands over, which is returned.
-    pub(crate) fn fail(&mut self, error: Error) -> Error {
-        self.session.fail(&error);
-        error
-    }
-
-    pub(crate) fn put(&mut self, name: &str, spec: &ArraySpec, bytes: &[u8], share: Share) -> Result<()> {
-        self.session.put(name, &ArrayView::new(spec, bytes)?, share)
+        self.checkpoints.begin(counted(step)?)
     }
 
     pub(crate) fn add_file(&mut self, path: &str, name: Option<&str>) -> Result<()> {
         let path = Path::new(path);
         let own = path.file_name().and_then(|name| name.to_str());
-        let name = name.or(own).ok_or_else(|| Error::usage(format!("'{}' has no file name", path.display())));
-        let name = name.map_err(|error| self.fail(error))?;
-        self.session.add_file(path, name)
-    }
-
-    pub(crate) fn commit(&mut self) -> Result<()> {
-        self.session.commit()
-    }
-
-    pub(crate) fn test(&mut self) -> Result<bool> {
-        self.session.test()
-    }
-
-    pub(crate) fn wait(&mut self) -> Result<()> {
-        self.session.wait()
-    }
-
-    /// Warnings, one a line.
-    pub(crate) fn warnings(&mut self) -> String {
-        self.session.take_warnings().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+        let name = name.or(own).ok_or_else(|| Error::usage(format!("'{}' has no file name", path.display())))?;
+        self.checkpoints.add_file(path, name)
     }
 
     pub(crate) fn restart(&mut self, step: i64, is_verified: bool) -> Result<Option<knarr_restart>> {
         let step = if step == KNARR_LATEST { None } else { Some(counted(step)?) };
-        let ranks = self.session.ranks();
-        Ok(self.session.restart(step, is_verified)?.map(|restart| knarr_restart { restart, ranks }))
-    }
-
-    pub(crate) fn close(self) -> Result<()> {
-        self.session.close()
+        let ranks = self.checkpoints.ranks();
+        Ok(self.checkpoints.restart(step, is_verified)?.map(|restart| knarr_restart { restart, ranks }))
     }
 }
 

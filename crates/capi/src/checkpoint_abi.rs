@@ -1,14 +1,15 @@
 //! The functions of `knarr.h` that make checkpoints and restart from them.
 
-use knarr_array::Result;
-use knarr_array::comm::{Comm, Solo};
+use knarr_array::array::ArrayView;
 use knarr_array::region::Region;
 use knarr_array::request::Share;
-use knarr_mpi::Mpi;
 use std::ffi::{c_char, c_void};
 
 use crate::errors::call;
-use crate::memory::{array, bytes, bytes_mut, extents, handle, handle_mut, named_dtype, print, put, text};
+use crate::memory::{
+    array, bytes, bytes_mut, extents, handle, handle_mut, named_dtype, optional_text, print, put, text,
+};
+use crate::session::{close, hand_over, open, with};
 use crate::types::knarr_status;
 use crate::{knarr_checkpoint, knarr_comm, knarr_restart};
 
@@ -28,22 +29,8 @@ pub unsafe extern "C" fn knarr_checkpoint_open(
     comm: *const knarr_comm,
     checkpoint: *mut *mut knarr_checkpoint,
 ) -> knarr_status {
-    call("knarr_checkpoint_open", || {
-        // SAFETY: null or writable. What was there is not looked at, and a failure leaves null.
-        unsafe { put(checkpoint, std::ptr::null_mut(), "checkpoint")? };
-        let ranks: Box<dyn Comm> = if comm.is_null() {
-            Box::new(Solo)
-        } else {
-            // SAFETY: a table as knarr_comm.h describes it.
-            Box::new(unsafe { Mpi::of_program(comm.cast::<c_void>())? })
-        };
-        // SAFETY: null or NUL-terminated.
-        let options = if options.is_null() { "" } else { unsafe { text(options, "options")? } };
-        // SAFETY: null or NUL-terminated.
-        let made = knarr_checkpoint::open(unsafe { text(directory, "directory")? }, options, ranks)?;
-        // SAFETY: null or writable.
-        unsafe { put(checkpoint, Box::into_raw(Box::new(made)), "checkpoint") }
-    })
+    // SAFETY: the caller's promises.
+    unsafe { open("knarr_checkpoint_open", directory, options, comm, checkpoint) }
 }
 
 /// Begins a step, counted from 0, after waiting for the one before; fails with what became of that, and then nothing is
@@ -53,10 +40,8 @@ pub unsafe extern "C" fn knarr_checkpoint_open(
 /// `checkpoint` is null or a checkpoint.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn knarr_checkpoint_begin(checkpoint: *mut knarr_checkpoint, step: i64) -> knarr_status {
-    call("knarr_checkpoint_begin", || {
-        // SAFETY: null or a checkpoint.
-        unsafe { handle_mut(checkpoint, "checkpoint")? }.begin(step)
-    })
+    // SAFETY: the caller's promises.
+    unsafe { with("knarr_checkpoint_begin", checkpoint, |checkpoint| checkpoint.begin(step)) }
 }
 
 /// Copies an array of this rank, which may be changed at once. It is a region of the global array 'name', whose extents
@@ -78,45 +63,26 @@ pub unsafe extern "C" fn knarr_checkpoint_put(
     shape: *const usize,
     start: *const usize,
 ) -> knarr_status {
-    call("knarr_checkpoint_put", || {
-        // SAFETY: null or a checkpoint.
-        let checkpoint = unsafe { handle_mut(checkpoint, "checkpoint")? };
-        let given = || {
-            // SAFETY: null or readable for the rank.
-            let spec = unsafe { array(dtype, rank, count)? };
-            // SAFETY: null or readable for the rank.
-            let share = unsafe { share(&spec.shape, shape, start)? };
-            // SAFETY: null or readable for the array.
-            let source = unsafe { bytes(source.cast(), spec.byte_len(), "source")? };
-            // SAFETY: null or NUL-terminated.
-            Ok((unsafe { text(name, "name")? }, spec, source, share))
-        };
-        let (name, spec, source, share) = given().map_err(|error| checkpoint.fail(error))?;
-        checkpoint.put(name, &spec, source, share)
-    })
+    // SAFETY: the caller's promises.
+    unsafe {
+        hand_over("knarr_checkpoint_put", checkpoint, |session| {
+            let spec = array(dtype, rank, count)?;
+            let share = share(&spec.shape, shape, start);
+            let source = bytes(source.cast(), spec.byte_len(), "source")?;
+            session.checkpoints.put(text(name, "name")?, &ArrayView::new(&spec, source)?, share)
+        })
+    }
 }
 
 /// # Safety
 /// Unless null, `shape` and `start` are readable for as many numbers as `count` has.
-unsafe fn share(count: &[usize], shape: *const usize, start: *const usize) -> Result<Share> {
+unsafe fn share(count: &[usize], shape: *const usize, start: *const usize) -> Share {
     let count: Vec<u64> = count.iter().map(|&n| n as u64).collect();
-    if shape.is_null() {
-        return Ok(Share::Own(count));
-    }
-    // SAFETY: the caller's promise.
-    let (shape, start) = unsafe { (extents(shape, count.len(), "shape")?, start_of(start, count.len())?) };
+    // SAFETY: the caller's promises.
+    let (shape, start) = unsafe { (extents(shape, count.len()), extents(start, count.len())) };
+    let Some(shape) = shape else { return Share::Own(count) };
     let start = start.unwrap_or_else(|| vec![0; count.len()]);
-    Ok(Share::Global { shape, region: Region { start, count } })
-}
-
-/// # Safety
-/// Unless null, `start` is readable for `rank` numbers.
-unsafe fn start_of(start: *const usize, rank: usize) -> Result<Option<Vec<u64>>> {
-    if start.is_null() {
-        return Ok(None);
-    }
-    // SAFETY: the caller's promise.
-    unsafe { extents(start, rank, "start") }.map(Some)
+    Share::Global { shape, region: Region { start, count } }
 }
 
 /// Adds a file of this rank, which a restart on as many ranks brings back as 'name', a path below a directory; null: the
@@ -131,18 +97,13 @@ pub unsafe extern "C" fn knarr_checkpoint_add_file(
     path: *const c_char,
     name: *const c_char,
 ) -> knarr_status {
-    call("knarr_checkpoint_add_file", || {
-        // SAFETY: null or a checkpoint.
-        let checkpoint = unsafe { handle_mut(checkpoint, "checkpoint")? };
-        let given = || {
-            // SAFETY: null or NUL-terminated.
-            let name = if name.is_null() { None } else { Some(unsafe { text(name, "name")? }) };
-            // SAFETY: null or NUL-terminated.
-            Ok((unsafe { text(path, "path")? }, name))
-        };
-        let (path, name) = given().map_err(|error| checkpoint.fail(error))?;
-        checkpoint.add_file(path, name)
-    })
+    // SAFETY: the caller's promises.
+    unsafe {
+        hand_over("knarr_checkpoint_add_file", checkpoint, |checkpoint| {
+            let name = optional_text(name, "name")?;
+            checkpoint.add_file(text(path, "path")?, name)
+        })
+    }
 }
 
 /// Hands the step over and returns as soon as packing has begun, in a thread of one rank on each node that calls no MPI.
@@ -151,10 +112,8 @@ pub unsafe extern "C" fn knarr_checkpoint_add_file(
 /// `checkpoint` is null or a checkpoint.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn knarr_checkpoint_commit(checkpoint: *mut knarr_checkpoint) -> knarr_status {
-    call("knarr_checkpoint_commit", || {
-        // SAFETY: null or a checkpoint.
-        unsafe { handle_mut(checkpoint, "checkpoint")? }.commit()
-    })
+    // SAFETY: the caller's promises.
+    unsafe { with("knarr_checkpoint_commit", checkpoint, |session| session.checkpoints.commit()) }
 }
 
 /// 'done' becomes 1 if no step is under way, else 0. Fails with what became of the step, which is given up then; the sets
@@ -164,12 +123,10 @@ pub unsafe extern "C" fn knarr_checkpoint_commit(checkpoint: *mut knarr_checkpoi
 /// `checkpoint` is null or a checkpoint; `done` is null or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn knarr_checkpoint_test(checkpoint: *mut knarr_checkpoint, done: *mut i32) -> knarr_status {
-    call("knarr_checkpoint_test", || {
-        // SAFETY: null or a checkpoint.
-        let is_done = unsafe { handle_mut(checkpoint, "checkpoint")? }.test()?;
-        // SAFETY: null or writable.
-        unsafe { put(done, i32::from(is_done), "done") }
-    })
+    // SAFETY: the caller's promises.
+    unsafe {
+        with("knarr_checkpoint_test", checkpoint, |session| put(done, session.checkpoints.test()?.into(), "done"))
+    }
 }
 
 /// Waits until no step is under way. Fails as knarr_checkpoint_test() does.
@@ -178,10 +135,8 @@ pub unsafe extern "C" fn knarr_checkpoint_test(checkpoint: *mut knarr_checkpoint
 /// `checkpoint` is null or a checkpoint.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn knarr_checkpoint_wait(checkpoint: *mut knarr_checkpoint) -> knarr_status {
-    call("knarr_checkpoint_wait", || {
-        // SAFETY: null or a checkpoint.
-        unsafe { handle_mut(checkpoint, "checkpoint")? }.wait()
-    })
+    // SAFETY: the caller's promises.
+    unsafe { with("knarr_checkpoint_wait", checkpoint, |session| session.checkpoints.wait()) }
 }
 
 /// Writes what went wrong without being an error of a call, one a line, and forgets it: on rank 0, damaged sets that a
@@ -197,12 +152,14 @@ pub unsafe extern "C" fn knarr_checkpoint_warnings(
     capacity: usize,
     length: *mut usize,
 ) -> knarr_status {
-    call("knarr_checkpoint_warnings", || {
-        // SAFETY: null or a checkpoint.
-        let warnings = unsafe { handle_mut(checkpoint, "checkpoint")? }.warnings();
-        // SAFETY: null or writable as stated.
-        unsafe { print(&warnings, text, capacity, length) }
-    })
+    // SAFETY: the caller's promises.
+    unsafe {
+        with("knarr_checkpoint_warnings", checkpoint, |session| {
+            let warnings = session.checkpoints.take_warnings();
+            let lines = warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+            print(&lines, text, capacity, length)
+        })
+    }
 }
 
 /// Opens the checkpoint of 'step', or with KNARR_LATEST the newest one that is whole; 'restart' becomes null if there is
@@ -217,14 +174,12 @@ pub unsafe extern "C" fn knarr_checkpoint_restart(
     verify: i32,
     restart: *mut *mut knarr_restart,
 ) -> knarr_status {
-    call("knarr_checkpoint_restart", || {
-        // SAFETY: null or writable.
-        unsafe { put(restart, std::ptr::null_mut(), "restart")? };
-        // SAFETY: null or a checkpoint.
-        match unsafe { handle_mut(checkpoint, "checkpoint")? }.restart(step, verify != 0)? {
+    // SAFETY: the caller's promises.
+    call("knarr_checkpoint_restart", || unsafe {
+        put(restart, std::ptr::null_mut(), "restart")?;
+        match handle_mut(checkpoint, "checkpoint")?.restart(step, verify != 0)? {
             None => Ok(()),
-            // SAFETY: null or writable.
-            Some(found) => unsafe { put(restart, Box::into_raw(Box::new(found)), "restart") },
+            Some(found) => put(restart, Box::into_raw(Box::new(found)), "restart"),
         }
     })
 }
@@ -235,13 +190,8 @@ pub unsafe extern "C" fn knarr_checkpoint_restart(
 /// `checkpoint` is null, or came from knarr_checkpoint_open and was not closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn knarr_checkpoint_close(checkpoint: *mut knarr_checkpoint) -> knarr_status {
-    call("knarr_checkpoint_close", || {
-        if checkpoint.is_null() {
-            return Ok(());
-        }
-        // SAFETY: it was made by `Box::into_raw` and is freed once.
-        unsafe { Box::from_raw(checkpoint) }.close()
-    })
+    // SAFETY: null, or came from `open` and was not closed.
+    unsafe { close("knarr_checkpoint_close", checkpoint) }
 }
 
 /// 'step' becomes the step of the checkpoint, 'ranks' the number of ranks that made it. Either may be null.
@@ -254,13 +204,12 @@ pub unsafe extern "C" fn knarr_restart_about(
     step: *mut i64,
     ranks: *mut i64,
 ) -> knarr_status {
-    call("knarr_restart_about", || {
-        // SAFETY: null or a restart.
-        let about = unsafe { handle(restart, "restart")? }.about();
+    // SAFETY: the caller's promises.
+    call("knarr_restart_about", || unsafe {
+        let about = handle(restart, "restart")?.about();
         for (value, target) in [(about.0, step), (about.1, ranks)] {
             if !target.is_null() {
-                // SAFETY: not null, so writable.
-                unsafe { put(target, value.cast_signed(), "step")? };
+                put(target, value.cast_signed(), "step")?;
             }
         }
         Ok(())
@@ -282,22 +231,17 @@ pub unsafe extern "C" fn knarr_restart_describe(
     shape: *mut usize,
     is_global: *mut i32,
 ) -> knarr_status {
-    call("knarr_restart_describe", || {
-        // SAFETY: null or NUL-terminated.
-        let name = unsafe { text(name, "name")? };
-        // SAFETY: null or a restart.
-        let (spec, global) = unsafe { handle(restart, "restart")? }.describe(name)?;
-        // SAFETY: null or writable.
-        unsafe { put(dtype, named_dtype(spec.dtype)?, "dtype")? };
-        // SAFETY: null or writable.
-        unsafe { put(rank, i32::try_from(spec.shape.len()).unwrap_or(i32::MAX), "rank")? };
+    // SAFETY: the caller's promises.
+    call("knarr_restart_describe", || unsafe {
+        let name = text(name, "name")?;
+        let (spec, global) = handle(restart, "restart")?.describe(name)?;
+        put(dtype, named_dtype(spec.dtype)?, "dtype")?;
+        put(rank, i32::try_from(spec.shape.len()).unwrap_or(i32::MAX), "rank")?;
         for (axis, &extent) in spec.shape.iter().enumerate() {
-            // SAFETY: null, which adding nothing to leaves null and is refused, or writable for KNARR_MAX_RANK numbers,
-            // which no array of a set exceeds.
-            unsafe { put(if shape.is_null() { shape } else { shape.add(axis) }, extent, "shape")? };
+            // Null stays null, which is refused. No array of a set has more than KNARR_MAX_RANK dimensions.
+            put(if shape.is_null() { shape } else { shape.add(axis) }, extent, "shape")?;
         }
-        // SAFETY: null or writable.
-        unsafe { put(is_global, i32::from(global), "is_global") }
+        put(is_global, i32::from(global), "is_global")
     })
 }
 
@@ -319,17 +263,13 @@ pub unsafe extern "C" fn knarr_restart_read(
     count: *const usize,
     start: *const usize,
 ) -> knarr_status {
-    call("knarr_restart_read", || {
-        // SAFETY: null or a restart.
-        let restart = unsafe { handle(restart, "restart")? };
-        // SAFETY: null or readable for the rank.
-        let spec = unsafe { array(dtype, rank, count)? };
-        // SAFETY: null or readable for the rank.
-        let start = unsafe { start_of(start, spec.shape.len())? };
-        // SAFETY: null or writable for the region.
-        let out = unsafe { bytes_mut(destination.cast(), spec.byte_len(), "destination")? };
-        // SAFETY: null or NUL-terminated.
-        restart.read(unsafe { text(name, "name")? }, &spec, start, out)
+    // SAFETY: the caller's promises.
+    call("knarr_restart_read", || unsafe {
+        let restart = handle(restart, "restart")?;
+        let spec = array(dtype, rank, count)?;
+        let start = extents(start, spec.shape.len());
+        let out = bytes_mut(destination.cast(), spec.byte_len(), "destination")?;
+        restart.read(text(name, "name")?, &spec, start, out)
     })
 }
 
@@ -344,11 +284,10 @@ pub unsafe extern "C" fn knarr_restart_files(
     directory: *const c_char,
     force: i32,
 ) -> knarr_status {
-    call("knarr_restart_files", || {
-        // SAFETY: null or NUL-terminated.
-        let directory = unsafe { text(directory, "directory")? };
-        // SAFETY: null or a restart.
-        unsafe { handle(restart, "restart")? }.restore_files(directory, force != 0)
+    // SAFETY: the caller's promises.
+    call("knarr_restart_files", || unsafe {
+        let directory = text(directory, "directory")?;
+        handle(restart, "restart")?.restore_files(directory, force != 0)
     })
 }
 
@@ -358,10 +297,10 @@ pub unsafe extern "C" fn knarr_restart_files(
 /// `restart` is null, or came from knarr_checkpoint_restart and was not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn knarr_restart_free(restart: *mut knarr_restart) {
-    call("knarr_restart_free", || {
+    // SAFETY: the caller's promises.
+    call("knarr_restart_free", || unsafe {
         if !restart.is_null() {
-            // SAFETY: it was made by `Box::into_raw` and is freed once.
-            drop(unsafe { Box::from_raw(restart) });
+            drop(Box::from_raw(restart));
         }
         Ok(())
     });

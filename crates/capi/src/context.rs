@@ -4,7 +4,7 @@ use knarr_array::array::{ArraySpec, ArrayView, Endian, swap_bytes};
 use knarr_array::quality::Accuracy;
 use knarr_array::{Error, ErrorKind, Result};
 use knarr_choose::profile::Profile;
-use knarr_codec::client_data::Wishes;
+use knarr_codec::client_data::FilterOptions;
 use knarr_codec::codec::Loss;
 use knarr_codec::frame::{self, Frame};
 use knarr_flow::engine::Engine;
@@ -27,7 +27,7 @@ pub struct knarr_context {
 
 impl knarr_context {
     pub(crate) fn new(hints: &knarr_hints) -> Result<Self> {
-        let Wishes { goal, quality, missing } = hints.wishes()?;
+        let FilterOptions { goal, quality, missing } = hints.options()?;
         let (chain, codecs) = (hints.forced_chain()?, FrameCodecs::new());
         // Chains with plugins are not chosen: readers would need those as well.
         let list = if chain.is_some() { codecs.all()? } else { codecs.own()? };

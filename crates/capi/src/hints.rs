@@ -5,7 +5,7 @@ use knarr_array::goal::Goal;
 use knarr_array::quality::{Accuracy, Quality};
 use knarr_array::{Error, Result};
 use knarr_codec::chain::ChainSpec;
-use knarr_codec::client_data::Wishes;
+use knarr_codec::client_data::FilterOptions;
 use std::ffi::c_char;
 use std::path::PathBuf;
 
@@ -79,10 +79,10 @@ impl knarr_hints {
     }
 
     /// Goal and quality, checked, and the fill value.
-    pub(crate) fn wishes(&self) -> Result<Wishes> {
+    pub(crate) fn options(&self) -> Result<FilterOptions> {
         let quality = self.quality()?;
         quality.validate(knarr_array::array::DType::F64)?;
-        Ok(Wishes { goal: self.whole_goal()?, quality, missing: stated(self.fill_value) })
+        Ok(FilterOptions { goal: self.whole_goal()?, quality, missing: stated(self.fill_value) })
     }
 
     /// The goal with the speeds as limits.

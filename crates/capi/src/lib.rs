@@ -1,7 +1,8 @@
 //! `libknarr`: arrays in memory become frames and come back, for programs in C and Fortran.
 //!
 //! [`abi`], [`checkpoint_abi`] and [`output_abi`] have the functions of `knarr.h`, [`types`] its types, [`checkpoint`] and
-//! [`output`] what is behind the latter two. [`memory`] turns pointers into slices, [`hints`] the plain structure into wishes, [`text`] text into hints, [`context`] does the work, [`errors`] is the one guard.
+//! [`output`] what is behind the latter two, and [`session`] what those have in common. [`memory`] turns pointers into slices,
+//! [`hints`] the plain structure into wishes, [`text`] text into hints, [`context`] does the work, [`errors`] is the one guard.
 
 pub mod abi;
 mod checkpoint;
@@ -14,6 +15,7 @@ mod memory;
 mod output;
 #[cfg(feature = "files")]
 pub mod output_abi;
+mod session;
 mod text;
 pub mod types;
 

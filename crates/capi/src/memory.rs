@@ -160,7 +160,6 @@ pub(crate) unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a 
 ///
 /// # Errors
 /// `Usage` for text that is not UTF-8.
-#[cfg(feature = "files")]
 pub(crate) unsafe fn optional_text<'a>(pointer: *const c_char, what: &str) -> Result<Option<&'a str>> {
     if pointer.is_null() {
         return Ok(None);
@@ -263,24 +262,18 @@ unsafe fn stated_size<T>(pointer: *const T, what: &str) -> Result<usize> {
 
 /// # Safety
 /// If it is not null, `pointer` is readable for `count` numbers.
-unsafe fn numbers(pointer: *const usize, count: usize, what: &str) -> Result<Vec<usize>> {
-    if pointer.is_null() && count > 0 {
-        return Err(null(what));
-    }
-    // SAFETY: not null if there are any, and readable by the caller's promise.
-    Ok((0..count).map(|place| unsafe { pointer.add(place).read_unaligned() }).collect())
+unsafe fn numbers(pointer: *const usize, count: usize) -> Option<Vec<usize>> {
+    // SAFETY: not null, and readable by the caller's promise.
+    (!pointer.is_null()).then(|| (0..count).map(|place| unsafe { pointer.add(place).read_unaligned() }).collect())
 }
 
-/// Extents or subscripts of the caller.
+/// Extents or subscripts of the caller; `None` for a null pointer.
 ///
 /// # Safety
 /// If it is not null, `pointer` is readable for `count` numbers.
-///
-/// # Errors
-/// `Usage` for a null pointer.
-pub(crate) unsafe fn extents(pointer: *const usize, count: usize, what: &str) -> Result<Vec<u64>> {
+pub(crate) unsafe fn extents(pointer: *const usize, count: usize) -> Option<Vec<u64>> {
     // SAFETY: the caller's promise.
-    unsafe { numbers(pointer, count, what) }.map(|numbers| numbers.into_iter().map(|number| number as u64).collect())
+    unsafe { numbers(pointer, count) }.map(|numbers| numbers.into_iter().map(|number| number as u64).collect())
 }
 
 /// Type and shape of an array of the caller.
@@ -299,8 +292,8 @@ pub(crate) unsafe fn array(dtype: i32, rank: i32, shape: *const usize) -> Result
         Error::usage(format!("'rank' is {rank}")).hint(format!("arrays have 0 to {KNARR_MAX_RANK} dimensions"))
     })?;
     // SAFETY: the caller's promise.
-    let extents = unsafe { numbers(shape, rank, "shape")? };
+    let extents = unsafe { numbers(shape, rank) }.or_else(|| (rank == 0).then(Vec::new));
     let endian = if cfg!(target_endian = "big") { Endian::Big } else { Endian::Little };
-    let spec = ArraySpec { endian, ..ArraySpec::new(dtype, extents) };
+    let spec = ArraySpec { endian, ..ArraySpec::new(dtype, extents.ok_or_else(|| null("shape"))?) };
     spec.checked_len().map(|_| spec)
 }

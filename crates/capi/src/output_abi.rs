@@ -1,13 +1,14 @@
 //! The functions of `knarr.h` that write files.
 
-use knarr_array::comm::{Comm, Solo};
-use knarr_mpi::Mpi;
+use knarr_array::array::ArrayView;
+use knarr_routes::output::Value;
 use std::ffi::{c_char, c_void};
 
 use crate::errors::call;
-use crate::memory::{array, bytes, extents, handle, handle_mut, optional_text, print, put, text, texts};
+use crate::memory::{array, bytes, extents, handle, optional_text, print, put, text, texts};
+use crate::session::{close, hand_over, open, with};
 use crate::types::knarr_status;
-use crate::{knarr_comm, knarr_output};
+use crate::{KNARR_UNLIMITED, knarr_comm, knarr_output};
 
 /// Begins a file that all ranks of a program write together: netCDF-4 (.nc), HDF5 (.h5) or a Zarr v3 store (.zarr).
 /// 'options' are words such as "goal=ratio replace=yes", or null: goal, portable, chain, chunks and bounds as for knarr
@@ -28,22 +29,8 @@ pub unsafe extern "C" fn knarr_output_create(
     comm: *const knarr_comm,
     output: *mut *mut knarr_output,
 ) -> knarr_status {
-    call("knarr_output_create", || {
-        // SAFETY: null or writable. What was there is not looked at, and a failure leaves null.
-        unsafe { put(output, std::ptr::null_mut(), "output")? };
-        let ranks: Box<dyn Comm> = if comm.is_null() {
-            Box::new(Solo)
-        } else {
-            // SAFETY: a table as knarr_comm.h describes it.
-            Box::new(unsafe { Mpi::of_program(comm.cast::<c_void>())? })
-        };
-        // SAFETY: null or NUL-terminated.
-        let options = unsafe { optional_text(options, "options") }.map(Option::unwrap_or_default);
-        // SAFETY: null or NUL-terminated.
-        let made = knarr_output::create(unsafe { text(path, "path")? }, options, ranks)?;
-        // SAFETY: null or writable.
-        unsafe { put(output, Box::into_raw(Box::new(made)), "output") }
-    })
+    // SAFETY: the caller's promises.
+    unsafe { open("knarr_output_create", path, options, comm, output) }
 }
 
 /// Defines a dimension. With the length KNARR_UNLIMITED it can grow, and is as long as what is put along it. Not collective,
@@ -58,13 +45,13 @@ pub unsafe extern "C" fn knarr_output_def_dim(
     name: *const c_char,
     length: usize,
 ) -> knarr_status {
-    call("knarr_output_def_dim", || {
-        // SAFETY: null or an output.
-        let output = unsafe { handle_mut(output, "output")? };
-        // SAFETY: null or NUL-terminated.
-        let name = unsafe { text(name, "name") }.map_err(|error| output.fail(error))?;
-        output.define_dimension(name, length)
-    })
+    // SAFETY: the caller's promises.
+    unsafe {
+        hand_over("knarr_output_def_dim", output, |session| {
+            let name = text(name, "name")?;
+            session.output.define_dimension(name, (length != KNARR_UNLIMITED).then_some(length as u64))
+        })
+    }
 }
 
 /// Defines a variable of a knarr_dtype along 'rank' dimensions that are defined, the slowest first. 'wishes' are words such
@@ -83,22 +70,15 @@ pub unsafe extern "C" fn knarr_output_def_var(
     dimensions: *const *const c_char,
     wishes: *const c_char,
 ) -> knarr_status {
-    call("knarr_output_def_var", || {
-        // SAFETY: null or an output.
-        let output = unsafe { handle_mut(output, "output")? };
-        let given = || {
-            // SAFETY: a scalar has no extents.
-            let dtype = unsafe { array(dtype, 0, std::ptr::null())? }.dtype;
-            // SAFETY: null or readable for the rank.
-            let dimensions = unsafe { texts(dimensions, rank, "dimensions")? };
-            // SAFETY: null or NUL-terminated.
-            let wishes = unsafe { optional_text(wishes, "wishes")? }.unwrap_or_default();
-            // SAFETY: null or NUL-terminated.
-            Ok((unsafe { text(name, "name")? }, dtype, dimensions, wishes))
-        };
-        let (name, dtype, dimensions, wishes) = given().map_err(|error| output.fail(error))?;
-        output.define_variable(name, dtype, &dimensions, wishes)
-    })
+    // SAFETY: the caller's promises.
+    unsafe {
+        hand_over("knarr_output_def_var", output, |session| {
+            let dtype = array(dtype, 0, std::ptr::null())?.dtype;
+            let dimensions = texts(dimensions, rank, "dimensions")?;
+            let wishes = optional_text(wishes, "wishes")?.unwrap_or_default();
+            session.define_variable(text(name, "name")?, dtype, &dimensions, wishes)
+        })
+    }
 }
 
 /// Sets an attribute that is text, of a variable, or with a null 'variable' of the file. As for knarr_output_def_dim().
@@ -112,18 +92,14 @@ pub unsafe extern "C" fn knarr_output_put_att_text(
     name: *const c_char,
     value: *const c_char,
 ) -> knarr_status {
-    call("knarr_output_put_att_text", || {
-        // SAFETY: null or an output.
-        let output = unsafe { handle_mut(output, "output")? };
-        let given = || {
-            // SAFETY: null or NUL-terminated.
-            let variable = unsafe { optional_text(variable, "variable")? };
-            // SAFETY: null or NUL-terminated.
-            Ok((variable, unsafe { text(name, "name")? }, unsafe { text(value, "value")? }))
-        };
-        let (variable, name, value) = given().map_err(|error| output.fail(error))?;
-        output.set_text(variable, name, value)
-    })
+    // SAFETY: the caller's promises.
+    unsafe {
+        hand_over("knarr_output_put_att_text", output, |session| {
+            let variable = optional_text(variable, "variable")?;
+            let (name, value) = (text(name, "name")?, text(value, "value")?);
+            session.output.set_attribute(variable, name, Value::Text(value.to_owned()))
+        })
+    }
 }
 
 /// Sets an attribute of 'count' numbers of a knarr_dtype, of a variable, or with a null 'variable' of the file. '_FillValue'
@@ -142,22 +118,15 @@ pub unsafe extern "C" fn knarr_output_put_att(
     count: usize,
     values: *const c_void,
 ) -> knarr_status {
-    call("knarr_output_put_att", || {
-        // SAFETY: null or an output.
-        let output = unsafe { handle_mut(output, "output")? };
-        let given = || {
-            // SAFETY: one number is readable.
-            let spec = unsafe { array(dtype, 1, &raw const count)? };
-            // SAFETY: null or readable for all numbers.
-            let values = unsafe { bytes(values.cast(), spec.byte_len(), "values")? };
-            // SAFETY: null or NUL-terminated.
-            let variable = unsafe { optional_text(variable, "variable")? };
-            // SAFETY: null or NUL-terminated.
-            Ok((variable, unsafe { text(name, "name")? }, spec.dtype, values))
-        };
-        let (variable, name, dtype, values) = given().map_err(|error| output.fail(error))?;
-        output.set_numbers(variable, name, dtype, values)
-    })
+    // SAFETY: the caller's promises.
+    unsafe {
+        hand_over("knarr_output_put_att", output, |session| {
+            let spec = array(dtype, 1, &raw const count)?;
+            let values = bytes(values.cast(), spec.byte_len(), "values")?;
+            let variable = optional_text(variable, "variable")?;
+            session.set_numbers(variable, text(name, "name")?, spec.dtype, values)
+        })
+    }
 }
 
 /// Copies an array of this rank, which may be changed at once: the region of the variable 'name' that begins at 'start'
@@ -177,25 +146,15 @@ pub unsafe extern "C" fn knarr_output_put(
     count: *const usize,
     start: *const usize,
 ) -> knarr_status {
-    call("knarr_output_put", || {
-        // SAFETY: null or an output.
-        let output = unsafe { handle_mut(output, "output")? };
-        let given = || {
-            // SAFETY: null or readable for the rank.
-            let spec = unsafe { array(dtype, rank, count)? };
-            let start = match start.is_null() {
-                true => None,
-                // SAFETY: readable for the rank.
-                false => Some(unsafe { extents(start, spec.shape.len(), "start")? }),
-            };
-            // SAFETY: null or readable for the array.
-            let source = unsafe { bytes(source.cast(), spec.byte_len(), "source")? };
-            // SAFETY: null or NUL-terminated.
-            Ok((unsafe { text(name, "name")? }, spec, source, start))
-        };
-        let (name, spec, source, start) = given().map_err(|error| output.fail(error))?;
-        output.put(name, &spec, source, start)
-    })
+    // SAFETY: the caller's promises.
+    unsafe {
+        hand_over("knarr_output_put", output, |session| {
+            let spec = array(dtype, rank, count)?;
+            let start = extents(start, spec.shape.len());
+            let source = bytes(source.cast(), spec.byte_len(), "source")?;
+            session.output.put(text(name, "name")?, &ArrayView::new(&spec, source)?, start)
+        })
+    }
 }
 
 /// Ends a step: what is put afterwards counts where it overlaps with what was put before. The ranks compare what they
@@ -205,10 +164,8 @@ pub unsafe extern "C" fn knarr_output_put(
 /// `output` is null or an output.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn knarr_output_end_step(output: *mut knarr_output) -> knarr_status {
-    call("knarr_output_end_step", || {
-        // SAFETY: null or an output.
-        unsafe { handle_mut(output, "output")? }.end_step()
-    })
+    // SAFETY: the caller's promises.
+    unsafe { with("knarr_output_end_step", output, |session| session.output.end_step()) }
 }
 
 /// Hands all values over and returns as soon as the file is being made, in a thread of rank 0 that calls no MPI. Nothing can
@@ -218,10 +175,8 @@ pub unsafe extern "C" fn knarr_output_end_step(output: *mut knarr_output) -> kna
 /// `output` is null or an output.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn knarr_output_commit(output: *mut knarr_output) -> knarr_status {
-    call("knarr_output_commit", || {
-        // SAFETY: null or an output.
-        unsafe { handle_mut(output, "output")? }.commit()
-    })
+    // SAFETY: the caller's promises.
+    unsafe { with("knarr_output_commit", output, |session| session.output.commit()) }
 }
 
 /// 'done' becomes 1 if the file is complete, else 0. Fails if there is no file, and before the commit.
@@ -230,12 +185,8 @@ pub unsafe extern "C" fn knarr_output_commit(output: *mut knarr_output) -> knarr
 /// `output` is null or an output; `done` is null or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn knarr_output_test(output: *mut knarr_output, done: *mut i32) -> knarr_status {
-    call("knarr_output_test", || {
-        // SAFETY: null or an output.
-        let is_done = unsafe { handle_mut(output, "output")? }.test()?;
-        // SAFETY: null or writable.
-        unsafe { put(done, i32::from(is_done), "done") }
-    })
+    // SAFETY: the caller's promises.
+    unsafe { with("knarr_output_test", output, |session| put(done, session.output.test()?.into(), "done")) }
 }
 
 /// Waits until the file is complete. Fails as knarr_output_test() does.
@@ -244,10 +195,8 @@ pub unsafe extern "C" fn knarr_output_test(output: *mut knarr_output, done: *mut
 /// `output` is null or an output.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn knarr_output_wait(output: *mut knarr_output) -> knarr_status {
-    call("knarr_output_wait", || {
-        // SAFETY: null or an output.
-        unsafe { handle_mut(output, "output")? }.wait()
-    })
+    // SAFETY: the caller's promises.
+    unsafe { with("knarr_output_wait", output, |session| session.output.wait()) }
 }
 
 /// Writes notes on the file that is complete, one a line: wishes that were not met, and what readers do not find. 'text',
@@ -262,11 +211,10 @@ pub unsafe extern "C" fn knarr_output_notes(
     capacity: usize,
     length: *mut usize,
 ) -> knarr_status {
-    call("knarr_output_notes", || {
-        // SAFETY: null or an output.
-        let notes = unsafe { handle(output, "output")? }.notes();
-        // SAFETY: null or writable as stated.
-        unsafe { print(&notes, text, capacity, length) }
+    // SAFETY: the caller's promises.
+    call("knarr_output_notes", || unsafe {
+        let notes = handle(output, "output")?.notes();
+        print(&notes, text, capacity, length)
     })
 }
 
@@ -277,11 +225,6 @@ pub unsafe extern "C" fn knarr_output_notes(
 /// `output` is null, or came from knarr_output_create and was not closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn knarr_output_close(output: *mut knarr_output) -> knarr_status {
-    call("knarr_output_close", || {
-        if output.is_null() {
-            return Ok(());
-        }
-        // SAFETY: it was made by `Box::into_raw` and is freed once.
-        unsafe { Box::from_raw(output) }.close()
-    })
+    // SAFETY: null, or came from `open` and was not closed.
+    unsafe { close("knarr_output_close", output) }
 }

@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(words("chain", &found.chain).unwrap().unwrap(), "shuffle | zstd:3");
         let printed = print(&found).unwrap();
         assert_eq!(print(&hints(&printed).unwrap()).unwrap(), printed);
-        assert_eq!(found.wishes().unwrap().goal.to_string(), "archive,encode>=2400MB/s,decode>=300MB/s");
+        assert_eq!(found.options().unwrap().goal.to_string(), "archive,encode>=2400MB/s,decode>=300MB/s");
         assert_eq!(print(&knarr_hints::UNSTATED).unwrap(), "");
         assert_eq!(print(&hints("quality='max_rel_error=0.5'").unwrap()).unwrap(), "max_rel_error=0.5");
         assert_eq!(print(&hints("max_abs_error=1 quality=lossless").unwrap()).unwrap(), "");
@@ -208,17 +208,17 @@ mod tests {
             "exact_from=5",
             "significant_bits=0",
         ] {
-            let error = hints(text).unwrap().wishes().unwrap_err();
+            let error = hints(text).unwrap().options().unwrap_err();
             assert!(error.advice().is_some(), "{text}: {error}");
         }
         let mut wrong = knarr_hints::UNSTATED;
         wrong.significant_bits = -2;
-        assert!(wrong.wishes().is_err());
+        assert!(wrong.options().is_err());
         wrong = hints("encode_speed=1").unwrap();
         wrong.encode_unit = 7;
-        assert!(wrong.wishes().is_err() && print(&wrong).is_err());
+        assert!(wrong.options().is_err() && print(&wrong).is_err());
         wrong = knarr_hints::UNSTATED;
         wrong.goal = [65; 128];
-        assert!(wrong.wishes().is_err());
+        assert!(wrong.options().is_err());
     }
 }

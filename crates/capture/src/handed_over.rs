@@ -7,11 +7,14 @@
 //! until then; a file is made of it only if the user asks for that.
 
 mod datasets;
+mod image;
 mod nodes;
 mod removal;
 mod versions;
+mod whole;
 
 pub use datasets::Datasets;
+pub use image::Image;
 
 use std::fs;
 use std::io;
@@ -25,7 +28,8 @@ use crate::parts::NodePart;
 use crate::settled::settled;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::path_bytes;
-use knarr_config::{FileRule, Route, WhenLate};
+use knarr_codec::codec::FilterSet;
+use knarr_config::{FileRule, Output, Route, WhenLate};
 use knarr_flow::output::FileIdentity;
 
 /// How far a component is with a file that is transferred to it.
@@ -97,7 +101,7 @@ pub struct HandedOver {
     pub target: PathBuf,
     /// What was asked for.
     pub rule: FileRule,
-    /// Number of ranks: each has its values and its log. 0 for a whole classic file, [`Shown::CLASSIC`](crate::Shown::CLASSIC).
+    /// Number of ranks: each has its values and its log. 0 for a whole classic file, [`Transcoded::CLASSIC`](crate::Transcoded::CLASSIC).
     pub ranks: usize,
     /// Records along the unlimited dimension; `None` as long as the file is open.
     pub records: Option<u64>,
@@ -136,13 +140,22 @@ pub struct HandedOver {
     /// All ranks write one header, which nodes reach on the disk that they share.
     #[serde(default)]
     pub shares_header: bool,
+    /// One process writes it without MPI. Chunks in which nothing was put are not there then.
+    #[serde(default)]
+    pub is_serial: bool,
+    /// Filters that the program's own HDF5 has, of those that it was asked about: the program may want to read the file.
+    #[serde(default)]
+    pub filters: Option<FilterSet>,
+    /// The program itself writes the file, whole, in a tier: the bytes that were taken there for it. It has no ranks then.
+    #[serde(default)]
+    pub reserved: Option<u64>,
 }
 
 impl HandedOver {
     /// Name of the file with all this, as JSON.
     pub const NAME: &'static str = "handed-over.json";
     /// Its name as long as the program has the file open.
-    const OPEN: &'static str = "open.json";
+    pub const OPEN: &'static str = "open.json";
     /// Its name when delivery has failed, and nobody waits for the file any more.
     const SET_ASIDE: &'static str = "set-aside.json";
     /// Its name when a file was made of a transfer that a component was to read.
@@ -163,10 +176,21 @@ impl HandedOver {
     /// written.
     pub const EARLIER_HEADER: &'static str = "header.earlier.nc";
 
+    /// Name of a link to the file as it is to be, whole, in a tier from which it is moved to its place.
+    pub const IMAGE: &'static str = "image";
+
     /// Name of the header as components that read the file see it: that of the last time when definitions ended.
     pub const PUBLISHED: &'static str = "published.nc";
     /// Its name when they are not to see it any more.
     const TAKEN_BACK: &'static str = "taken-back.nc";
+
+    /// What the name of a header ends in that lies beside the file, to which that in the spool is a link.
+    pub const KEPT_HEADER: &'static str = "knarr-header";
+
+    /// Name of the header that a rank has open, or of a link to it.
+    pub fn header_of(rank: usize) -> String {
+        format!("header.{rank}.h5")
+    }
 
     /// Name of the values of a rank.
     pub fn values(rank: usize) -> String {
@@ -200,6 +224,9 @@ impl HandedOver {
             parts: Vec::new(),
             part: 0,
             shares_header: false,
+            is_serial: false,
+            filters: None,
+            reserved: None,
         }
     }
 
@@ -218,18 +245,24 @@ impl HandedOver {
 
     /// Bytes of memory that values in a spool take which could not be delivered.
     pub fn bytes_set_aside(spool: &Path) -> u64 {
-        Self::all(spool, &[Self::SET_ASIDE]).iter().map(|(directory, _)| removal::taken_by(directory).0).sum()
+        Self::all(spool, &[Self::SET_ASIDE]).iter().map(|(directory, _)| removal::taken_by(directory).0.bytes).sum()
+    }
+
+    /// Filters that may be chosen, if the rule names no readers: the program is one then.
+    pub fn readers_filters(&self) -> Option<FilterSet> {
+        let compress = self.rule.compress();
+        self.filters.filter(|_| compress.portable.is_none() && *compress.output() == Output::Netcdf4)
     }
 
     /// True if a file is to be made of it, whoever reads it before.
     pub fn may_be_kept(&self) -> bool {
-        self.rule.route != Route::Transfer || self.rule.transfer.keep()
+        self.rule.route() != Route::Transfer || self.rule.transfer().keep()
     }
 
     /// True if a file has to be made of what lies in a directory when its run is gone: it is no transfer, or a file is to be kept
     /// of it, or it was closed and not all have taken it.
     pub fn is_owed(&self, directory: &Path) -> bool {
-        let rule = &self.rule.transfer;
+        let rule = self.rule.transfer();
         let is_closed = Self::is_set_aside(directory) || !directory.join(Self::OPEN).exists();
         let is_taken = || rule.to().iter().all(|reader| Self::is_noted(directory, reader, Reading::Done));
         let is_wanted = || rule.to().iter().any(|reader| Self::wants_file(directory, reader));
@@ -306,7 +339,7 @@ impl HandedOver {
     pub fn note_file(&self, directory: &Path, late: &[String], want: &[String]) -> Result<()> {
         fs::create_dir_all(directory).map_err(|error| Error::write(directory, &error))?;
         want.iter().try_for_each(|reader| Self::want_file(directory, reader))?;
-        for reader in self.rule.transfer.to().iter().filter(|reader| !late.contains(reader)) {
+        for reader in self.rule.transfer().to().iter().filter(|reader| !late.contains(reader)) {
             Self::note(directory, reader, Reading::Done)?;
         }
         put(directory, Self::MADE, self)

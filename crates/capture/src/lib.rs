@@ -4,11 +4,9 @@
 //! asked for, a datagram socket that takes [`Message`]s, and the gate: a file that the program holds locked, shared,
 //! while it opens a file for writing, and the launcher, exclusively, while it puts a packed file in its place.
 //!
-//! [`program`] is what a process of the program does with all this.
+//! [`program`] is what a process of the program does with all this. [`processes`] finds out who has a file open.
 #![forbid(unsafe_code)]
 
-mod chunks;
-mod creation;
 mod document;
 mod handed_over;
 pub mod meeting;
@@ -16,23 +14,27 @@ mod message;
 mod packed;
 mod parts;
 mod pending;
+pub mod processes;
 pub mod program;
 mod request;
 mod settled;
-mod shown;
 mod snapshot;
+mod tiers;
+mod transcoded;
 
-pub use chunks::{met, suited};
-pub use creation::{Change, Prescription};
-pub use handed_over::{Datasets, HandedOver, Point, Published, Reading};
-pub use message::{Event, Given, Message, Took, Writers};
+pub use handed_over::{Datasets, HandedOver, Image, Point, Published, Reading};
+pub use message::{Event, Message, Took, Writers};
 pub use packed::{is_packed, mark_packed, marks_of, unmark_packed};
 pub use parts::NodePart;
 pub use pending::{key_of, place_of};
 pub use request::Request;
 pub use settled::settled;
-pub use shown::{Form, Shown};
-pub use snapshot::{Part, Snapshot, SpoolPlace, account_of, free_of};
+pub use snapshot::{Part, Snapshot};
+pub use tiers::{
+    BUCKET, SpoolInTier, SpoolPlace, TierIn, TierPlace, account_holding, accounts_of, disk_of, memory_of,
+    note_written_in, places_of, tier_of, written_in,
+};
+pub use transcoded::{Form, Transcoded};
 
 /// Environment variable with the directory of the run. Without it the library does nothing.
 pub const RUN_DIRECTORY: &str = "KNARR_RUN";
@@ -41,7 +43,7 @@ pub const RUN_DIRECTORY: &str = "KNARR_RUN";
 pub const NODE: &str = "KNARR_NODE";
 /// The library inside the program, as it is called in every installation.
 pub const PRELOAD: &str = "libknarr_preload.so";
-/// The [`Snapshot`], as JSON. The launcher replaces it when it has learnt more.
+/// The [`Snapshot`], as JSON.
 pub const SNAPSHOT: &str = "snapshot.json";
 /// The launcher's socket.
 pub const SOCKET: &str = "launcher.sock";
@@ -51,6 +53,8 @@ pub const ALIVE: &str = "launcher";
 pub const NAMES: &str = "names";
 /// The file in the spool by which all processes of the node count the memory that values take.
 pub const ACCOUNT: &str = "account";
+/// The file in the spool that lists the tiers below memory.
+pub const TIERS: &str = "tiers.json";
 /// The file in the spool that says that the program has ended.
 pub const ENDED: &str = "ended";
 /// The file whose lock keeps opening and publishing apart.

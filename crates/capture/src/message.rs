@@ -35,26 +35,6 @@ pub enum Event {
         /// Who opens it, besides.
         writers: Writers,
     },
-    /// A dataset was created in such a file, whose rule has it compressed as it is written.
-    Created {
-        /// The file.
-        #[serde(with = "path_bytes")]
-        path: PathBuf,
-        /// Path of the dataset in it; that of a group if it has no name yet.
-        variable: String,
-        /// What it got.
-        given: Given,
-    },
-    /// Such a dataset is written in thin slices across its chunks, which is slow.
-    Across {
-        /// The file.
-        #[serde(with = "path_bytes")]
-        path: PathBuf,
-        /// Path of the dataset in it.
-        variable: String,
-        /// Chunks that would suit.
-        chunk: Vec<u64>,
-    },
     /// A file was closed that a rule wants compressed, and that HDF5 keeps in several files.
     InParts {
         /// The name by which the program knows it.
@@ -116,7 +96,7 @@ pub enum Event {
         why: String,
     },
     /// Ranks on several nodes write a file with parallel HDF5, and nobody can tell when all have closed it.
-    Apart {
+    Unwatched {
         /// The file.
         #[serde(with = "path_bytes")]
         path: PathBuf,
@@ -138,7 +118,7 @@ pub enum Event {
         took: Took,
     },
     /// Values of a variable with a bound have come from another component on another node.
-    Flown {
+    LossyTransfer {
         /// The file.
         #[serde(with = "path_bytes")]
         path: PathBuf,
@@ -201,26 +181,12 @@ pub struct Took {
 #[serde(rename_all = "snake_case")]
 pub enum Writers {
     /// Processes of this node, each for itself. Its launcher sees when the last one has closed the file.
-    Near,
+    SameNode,
     /// Ranks on several nodes by MPI-IO. They say that it is closed when all of them have closed it, and this launcher does
     /// something with it then. The first rank tells the tokens of the spools of the other nodes.
-    Apart(Vec<String>),
+    SeveralNodes(Vec<String>),
     /// The same, and this launcher of another node does.
-    Elsewhere(Peer),
-}
-
-/// What a dataset got that a program created in a file that is compressed as it is written.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Given {
-    /// Standard filters.
-    Standard,
-    /// Standard filters, though the rule wants others: why.
-    Usual(String),
-    /// Knarr's own filter, which readers need.
-    Own,
-    /// Nothing: why it was left as the program wanted it.
-    Nothing(String),
+    OtherNode(Peer),
 }
 
 impl Message {
@@ -246,20 +212,15 @@ mod tests {
         for event in [
             Event::Started,
             Event::Waits(true),
-            Event::Opened { path: path.clone(), created: true, writers: Writers::Near },
-            Event::Opened { path: path.clone(), created: false, writers: Writers::Apart(vec!["a".to_owned()]) },
-            Event::Created {
-                path: path.clone(),
-                variable: "/T".to_owned(),
-                given: Given::Usual("a reason".to_owned()),
-            },
+            Event::Opened { path: path.clone(), created: true, writers: Writers::SameNode },
+            Event::Opened { path: path.clone(), created: false, writers: Writers::SeveralNodes(vec!["a".to_owned()]) },
             Event::InParts { path: path.clone() },
             Event::HandedOver { directory: path.clone() },
             Event::SetAside { directory: path.clone() },
             Event::Note { path: path.clone(), text: "a note".to_owned() },
             Event::Asked { directory: path.clone() },
             Event::Passed { path: path.clone(), why: "a reason".to_owned() },
-            Event::Apart { path: path.clone(), why: "a reason".to_owned() },
+            Event::Unwatched { path: path.clone(), why: "a reason".to_owned() },
             Event::NotHandedOver { path: path.clone(), why: "a reason".to_owned() },
             Event::Received {
                 path: path.clone(),
@@ -270,7 +231,7 @@ mod tests {
             },
             Event::Missed { path: path.clone(), why: "a reason".to_owned() },
             Event::Awaits { path: path.clone(), what: "a session".to_owned(), seconds: 180 },
-            Event::Flown {
+            Event::LossyTransfer {
                 path: path.clone(),
                 variable: "T".to_owned(),
                 bound: "max_abs_error=0.1".to_owned(),
@@ -279,7 +240,6 @@ mod tests {
                 errors: [0.1f64.to_bits(), f64::INFINITY.to_bits()],
                 changed: 3,
             },
-            Event::Across { path: path.clone(), variable: "/T".to_owned(), chunk: vec![3000, 43] },
             Event::Closed { path, still_open: true, filters: FilterSet::from_iter([1, 32015]), identity: Some((1, 2)) },
         ] {
             let message = Message { process: 7, event };

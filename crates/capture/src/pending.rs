@@ -4,8 +4,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use knarr_array::error::{Error, Result};
-use knarr_flow::network::url_of;
-use knarr_names::{Directory, Key, Kind, Names, Place};
+use knarr_flow::urls::url_of;
+use knarr_names::{Directory, Key, Kind, Names, SpoolName};
 
 use crate::HandedOver;
 
@@ -22,7 +22,7 @@ impl HandedOver {
             // Nothing gets a name here.
             return Ok(());
         };
-        let kind = Kind { replaces: false, may_be_given_up: self.parts.is_empty(), is_directory: false };
+        let kind = Kind { may_be_given_up: self.parts.is_empty(), ..Kind::default() };
         let notes = Notes { is_maker: self.maker().is_none(), may_wait };
         let store = Kind { is_directory: true, ..kind };
         let of_store = if made == self.target { Ok(()) } else { enter(names, &made, place, store, &notes) };
@@ -38,8 +38,8 @@ struct Notes {
 }
 
 /// By what the page knows a directory in a spool.
-pub fn place_of(directory: &Path) -> Option<Place<'_>> {
-    directory.file_name().and_then(|name| Place::new(name.as_bytes()))
+pub fn place_of(directory: &Path) -> Option<SpoolName<'_>> {
+    directory.file_name().and_then(|name| SpoolName::new(name.as_bytes()))
 }
 
 /// By what the page and other nodes know a name. `None` if it is none.
@@ -49,11 +49,11 @@ pub fn key_of(path: &Path) -> Option<Key<'_>> {
     Some(Key::new(last.as_bytes(), directory))
 }
 
-fn enter(names: &Names, path: &Path, place: Place<'_>, kind: Kind, told: &Notes) -> Result<()> {
+fn enter(names: &Names, path: &Path, place: SpoolName<'_>, kind: Kind, told: &Notes) -> Result<()> {
     let Some(key) = key_of(path) else { return Ok(()) };
     let replaces = path.symlink_metadata().is_ok() || names.find(&key, u64::MAX).is_some();
     let entered = names.enter(&key, place, Kind { replaces, ..kind });
     let Some((notes, generation)) = names.notes().filter(|_| told.is_maker).zip(entered) else { return Ok(()) };
-    let noted = notes.tell(&key, replaces, generation, told.may_wait);
+    let noted = notes.notify(&key, replaces, generation, told.may_wait);
     noted.map_err(|error| Error::write(path, &error.into()))
 }

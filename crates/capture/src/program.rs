@@ -5,19 +5,16 @@ use std::io::ErrorKind;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
+use std::time::{Duration, Instant};
 
 use crate::{Event, Message, Snapshot, settled};
 
 /// The run this process belongs to.
 pub struct Run {
     directory: PathBuf,
-    /// What was asked for when this process first looked; rules stay as they are.
-    first: Arc<Snapshot>,
+    rules: Snapshot,
     uses_own_filter: bool,
-    /// The newest one that was read, and when it was written: prescriptions change.
-    newest: Mutex<(Arc<Snapshot>, Option<SystemTime>)>,
 }
 
 /// How long the program waits for a launcher that does not listen: it may have been killed.
@@ -35,12 +32,10 @@ pub fn run() -> Option<&'static Run> {
     static RUN: OnceLock<Option<Run>> = OnceLock::new();
     RUN.get_or_init(|| {
         let directory = directory()?;
-        let written = age(&directory);
         let text = READ_AT_START.get().cloned().flatten();
         let at_start = text.and_then(|text| serde_json::from_slice(&text).ok());
-        let first = Arc::new(at_start.or_else(|| Snapshot::read(&directory))?);
-        let newest = Mutex::new((Arc::clone(&first), written));
-        Some(Run { directory, uses_own_filter: first.uses_own_filter(), first, newest })
+        let rules = at_start.or_else(|| Snapshot::read(&directory))?;
+        Some(Run { directory, uses_own_filter: rules.uses_own_filter(), rules })
     })
     .as_ref()
 }
@@ -52,34 +47,15 @@ static READ_AT_START: OnceLock<Option<Vec<u8>>> = OnceLock::new();
 /// By which MPIs and batch systems tell processes that they are ranks.
 const RANKS: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
 
-/// When the snapshot was written.
-fn age(directory: &Path) -> Option<SystemTime> {
-    std::fs::metadata(directory.join(crate::SNAPSHOT)).and_then(|found| found.modified()).ok()
-}
-
 impl Run {
     /// The rules.
     pub fn rules(&self) -> &Snapshot {
-        &self.first
+        &self.rules
     }
 
     /// True if some file may have chunks that only Knarr's filter reads.
     pub fn uses_own_filter(&self) -> bool {
         self.uses_own_filter
-    }
-
-    /// What was asked for and learnt by now; `None` if another thread does not let go of it, as after a `fork`.
-    pub fn newest(&self) -> Option<Arc<Snapshot>> {
-        let mut kept = patient(&self.newest)?;
-        let written = age(&self.directory);
-        if written.is_some() && written != kept.1 {
-            // Also when it cannot be read: it is not tried again at every file.
-            kept.1 = written;
-            if let Some(newer) = Snapshot::read(&self.directory) {
-                kept.0 = Arc::new(newer);
-            }
-        }
-        Some(Arc::clone(&kept.0))
     }
 
     /// Keeps the launcher from putting packed files in place until the result is dropped. Gives up waiting for a
@@ -98,7 +74,7 @@ impl Run {
 
     /// True as long as the launcher lives; also if nobody can tell.
     pub fn is_alive(&self) -> bool {
-        let Some(spool) = &self.first.spool else { return true };
+        let Some(spool) = &self.rules.spool else { return true };
         match settled(|| File::open(spool.directory.join(crate::ALIVE))) {
             Ok(alive) => alive.try_lock_shared().is_err(),
             Err(error) => error.kind() != ErrorKind::NotFound,
@@ -106,7 +82,7 @@ impl Run {
     }
 
     /// Tells the launcher.
-    pub fn tell(&self, event: Event) {
+    pub fn notify(&self, event: Event) {
         WRITES.fetch_or(matches!(event, Event::Opened { .. }), Ordering::Relaxed);
         send(&self.directory, event);
     }
@@ -137,7 +113,7 @@ pub fn started() {
 /// HDF5 is called from an object that had not called it before.
 pub fn calls() {
     if let Some(run) = run() {
-        run.tell(Event::Calls);
+        run.notify(Event::Calls);
     }
 }
 
@@ -146,7 +122,7 @@ pub fn exiting() {
     if WRITES.load(Ordering::Relaxed)
         && let Some(run) = run()
     {
-        run.tell(Event::Exiting);
+        run.notify(Event::Exiting);
     }
 }
 

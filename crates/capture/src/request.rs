@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::document::{get, put};
-use crate::shown::Shown;
+use crate::transcoded::Transcoded;
 use knarr_array::error::{Error, Result};
 use knarr_array::path_bytes;
 
@@ -16,7 +16,7 @@ use knarr_array::path_bytes;
 #[serde(rename_all = "snake_case")]
 pub enum Request {
     /// A file is to be shown in another format.
-    Show(Box<Shown>),
+    Transcode(Box<Transcoded>),
     /// A file that was [packed](crate::is_packed) is to be stored as the program has made it, and to stay so as long as the
     /// program runs: its ranks are about to write it.
     HandBack {
@@ -71,7 +71,7 @@ impl Request {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shown::Form;
+    use crate::transcoded::Form;
     use knarr_config::Config;
     use std::fs;
 
@@ -80,7 +80,8 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("knarr-request-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         let rule = Config::parse("[[file]]\npattern = \"*\"\n").unwrap().file.remove(0);
-        let shown = Request::Show(Box::new(Shown { source: PathBuf::from("/out/a.nc"), rule, form: Form::NetCdf4 }));
+        let shown =
+            Request::Transcode(Box::new(Transcoded { source: PathBuf::from("/out/a.nc"), rule, form: Form::NetCdf4 }));
         assert!(!Request::is_asked(&directory) && Request::asked(&directory).is_err());
         for request in [shown, Request::HandBack { path: PathBuf::from("/out/a.h5") }] {
             request.ask(&directory).unwrap();

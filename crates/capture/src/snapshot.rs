@@ -6,24 +6,18 @@ use serde::{Deserialize, Serialize};
 
 use knarr_codec::codec::{FilterSet, ReaderLevel};
 use knarr_config::{Config, FileRule, Output, Route};
-use knarr_link::Peer;
-use knarr_mapped::NodeAccount;
 
-use super::{Prescription, settled};
+use super::tiers::SpoolPlace;
 
 /// The configuration as the launcher read and checked it. Later changes of `knarr.toml` are for the next run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// The rules.
     pub config: Config,
-    /// Filters asked for and learnt, for files that are compressed as they are written. Later ones win.
-    pub prescriptions: Vec<Prescription>,
     /// Filters that may be chosen: programs are asked which of them their HDF5 has.
     pub filters: FilterSet,
-    /// The library that holds Knarr's HDF5 filter and its encoders, if it was found.
+    /// The library that holds Knarr's HDF5 filter, if it was found.
     pub library: Option<PathBuf>,
-    /// Threads that may encode at most, in each process.
-    pub threads: usize,
     /// Where programs hand values over, if there is a place.
     pub spool: Option<SpoolPlace>,
     /// Directory of the adapters for MPI.
@@ -41,57 +35,16 @@ pub enum Part {
     Reads,
 }
 
-/// Where programs hand values over.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SpoolPlace {
-    /// A directory in memory.
-    pub directory: PathBuf,
-    /// Bytes that values may take there.
-    pub most: u64,
-    /// A directory on a disk for values that find no room in memory.
-    pub disk: PathBuf,
-    /// The node, as users know it.
-    pub node: String,
-    /// No other spool has this, on whatever node: ranks with equal ones share the spool.
-    pub token: String,
-    /// The aggregator, as those of other nodes reach it; `None` if it answers nobody.
-    pub peer: Option<Peer>,
-}
-
-impl SpoolPlace {
-    /// Files of values that were of use, whose memory is there already.
-    pub fn free(&self) -> PathBuf {
-        free_of(&self.directory)
-    }
-
-    /// True if `spool` is the spool with this token on this node: programs that hand over to this one reach it without a link.
-    pub fn is_near(&self, node: &str, spool: &Path, token: &str) -> bool {
-        let read = || settled(|| std::fs::read(spool.join(super::ALIVE)));
-        self.node == node && read().is_ok_and(|there| there == token.as_bytes())
-    }
-}
-
-/// The account of what values take in the spool at `directory`; `None` if it has none.
-pub fn account_of(directory: &Path) -> Option<NodeAccount> {
-    NodeAccount::open(&directory.join(super::ACCOUNT)).ok()
-}
-
-/// As [`SpoolPlace::free`], of the spool at `directory`.
-pub fn free_of(directory: &Path) -> PathBuf {
-    directory.join("free")
-}
-
 impl Snapshot {
-    /// What `config` alone says: nothing learnt, no library, one thread.
+    /// What `config` alone says: no library, no spool.
     pub fn new(config: Config) -> Self {
-        let (prescriptions, filters) = (Vec::new(), FilterSet::default());
         let (library, spool, adapters) = (None, None, PathBuf::new());
-        Self { config, prescriptions, filters, library, threads: 1, spool, adapters, component: None }
+        Self { config, filters: FilterSet::default(), library, spool, adapters, component: None }
     }
 
     /// True if some file may have chunks that only Knarr's filter reads.
     pub fn uses_own_filter(&self) -> bool {
-        let rules = self.config.file.iter().filter(|rule| rule.route == Route::Compress);
+        let rules = self.config.file.iter().filter(|rule| rule.route().traits().is_handed_over);
         rules.filter_map(|rule| rule.settings().ok()).any(|settings| settings.portable == Some(ReaderLevel::Knarr))
     }
 
@@ -113,12 +66,12 @@ impl Snapshot {
     /// What the last component of a name ends with that may be pending, and whether names of stores may be. Quick to compare.
     pub fn pending_tails(&self) -> (Vec<String>, bool) {
         let rules = self.config.file.iter();
-        let rules = rules.filter(|rule| rule.route.traits().is_handed_over || rule.route == Route::Transfer);
+        let rules = rules.filter(|rule| rule.route().traits().is_handed_over || rule.route() == Route::Transfer);
         let (mut tails, mut has_stores) = (Vec::new(), false);
         for rule in rules {
             let tail = rule.pattern.as_str().rsplit(['*', '?', '}', '/']).next().unwrap_or_default();
             tails.push(tail.to_owned());
-            if *rule.compress.output() == Output::Zarr {
+            if *rule.compress().output() == Output::Zarr {
                 tails.push(".zarr".to_owned());
                 has_stores = true;
             }
@@ -131,16 +84,16 @@ impl Snapshot {
     /// The rule by which the launcher does something with the file at the absolute path `path` once it is closed, with its
     /// number.
     pub fn rule_for(&self, path: &Path) -> Option<(usize, &FileRule)> {
-        self.told_of(path).filter(|(_, rule)| rule.route.traits().is_done_when_closed)
+        self.told_of(path).filter(|(_, rule)| rule.route().traits().is_done_when_closed)
     }
 
     /// What this program has to do with files of the rule, if the rule is for transfers and the program has a part in them.
     pub fn part(&self, rule: &FileRule) -> Option<Part> {
-        let component = self.component.as_deref().filter(|_| rule.route == Route::Transfer)?;
-        if rule.transfer.from() == component {
+        let component = self.component.as_deref().filter(|_| rule.route() == Route::Transfer)?;
+        if rule.transfer().from() == component {
             return Some(Part::Writes);
         }
-        rule.transfer.to().iter().any(|name| name == component).then_some(Part::Reads)
+        rule.transfer().to().iter().any(|name| name == component).then_some(Part::Reads)
     }
 
     /// The rule for the file at the absolute path `path`: the first one of those by which this program has that part in the
@@ -149,14 +102,14 @@ impl Snapshot {
         let has_part = |rule: &&FileRule| does.is_some() && self.part(rule) == does;
         let first = self.config.rule_for(path)?;
         // Another route in front keeps its files.
-        let mut transfers = self.config.rules_for(path).take_while(|rule| rule.route == Route::Transfer);
+        let mut transfers = self.config.rules_for(path).take_while(|rule| rule.route() == Route::Transfer);
         Some(transfers.find(has_part).unwrap_or(first))
     }
 
     /// The rule for the file at the absolute path `path`, with its number, if the launcher wants to know when it is
     /// opened and closed.
     pub fn told_of(&self, path: &Path) -> Option<(usize, &FileRule)> {
-        let rule = self.config.rule_for(path).filter(|rule| rule.route.traits().is_told)?;
+        let rule = self.config.rule_for(path).filter(|rule| rule.route().traits().is_told)?;
         let number = self.config.file.iter().position(|other| std::ptr::eq(other, rule))?;
         Some((number, rule))
     }

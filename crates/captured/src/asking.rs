@@ -6,7 +6,7 @@ use knarr_array::error::{Error, Result};
 use knarr_capture::program::Run;
 use knarr_capture::{Event, HandedOver, Request};
 
-use crate::begin::make_directory;
+use crate::file::begin::make_directory;
 use crate::waiting::LOOK_EVERY;
 use crate::wanted::Wanted;
 
@@ -16,7 +16,7 @@ use crate::wanted::Wanted;
 /// That of the launcher; `Internal` if it is gone.
 pub(crate) fn answer(run: &Run, request: &Request, directory: &Path) -> Result<()> {
     request.ask(directory)?;
-    run.tell(Event::Asked { directory: directory.to_owned() });
+    run.notify(Event::Asked { directory: directory.to_owned() });
     loop {
         match Request::outcome(directory)? {
             Some(outcome) => return outcome,

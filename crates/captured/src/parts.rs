@@ -11,7 +11,7 @@ use knarr_array::comm::{Comm, agree, all_gather, read, written};
 use knarr_array::error::{Error, Result};
 use knarr_capture::{HandedOver, NodePart, SpoolPlace, Writers};
 use knarr_config::InFlight;
-use knarr_handover::{Bounded, Bounds, Crossed, Far, Held, Pace, Within, next_number};
+use knarr_handover::{Bounded, Bounds, Crossed, RankValues, RemoteRank, TransferBound, WireCodecTuner, next_number};
 use knarr_link::{Link, Peer, link_to};
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +26,7 @@ pub enum Headers {
 
 /// Where a rank hands over, as it tells the others.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-struct Home {
+struct RankSpool {
     token: String,
     node: String,
     peer: Option<Peer>,
@@ -39,9 +39,9 @@ fn path(bytes: &[u8]) -> PathBuf {
 }
 
 /// The spools of the ranks.
-pub struct Homes {
+pub struct RankSpools {
     /// In the order of their lowest ranks.
-    all: Vec<Home>,
+    all: Vec<RankSpool>,
     /// The ranks of each.
     ranks: Vec<Vec<usize>>,
     rank: usize,
@@ -49,24 +49,24 @@ pub struct Homes {
     own: SpoolPlace,
 }
 
-impl Homes {
+impl RankSpools {
     /// All ranks tell where they hand over. Collective.
     ///
     /// # Errors
     /// As for [`all_gather`].
-    pub fn meet(comm: &dyn Comm, spool: &SpoolPlace) -> Result<Self> {
+    pub fn exchange(comm: &dyn Comm, spool: &SpoolPlace) -> Result<Self> {
         let bytes = |path: &Path| path.as_os_str().as_bytes().to_vec();
         let own = spool.clone();
         let SpoolPlace { directory, disk, node, token, peer, .. } = spool;
         let (spool, disk) = (bytes(directory), bytes(disk));
-        let mine = Home { token: token.clone(), node: node.clone(), peer: peer.clone(), spool, disk };
-        let (mut all, mut ranks): (Vec<Home>, Vec<Vec<usize>>) = (Vec::new(), Vec::new());
+        let mine = RankSpool { token: token.clone(), node: node.clone(), peer: peer.clone(), spool, disk };
+        let (mut all, mut ranks): (Vec<RankSpool>, Vec<Vec<usize>>) = (Vec::new(), Vec::new());
         for (rank, bytes) in all_gather(comm, &written(&mine)?)?.iter().enumerate() {
-            let home: Home = read(bytes)?;
-            match all.iter().position(|known| known.token == home.token) {
+            let rank_spool: RankSpool = read(bytes)?;
+            match all.iter().position(|known| known.token == rank_spool.token) {
                 Some(known) => ranks[known].push(rank),
                 None => {
-                    all.push(home);
+                    all.push(rank_spool);
                     ranks.push(vec![rank]);
                 }
             }
@@ -75,7 +75,7 @@ impl Homes {
     }
 
     /// True if there are several.
-    pub fn are_apart(&self) -> bool {
+    pub fn span_nodes(&self) -> bool {
         self.all.len() > 1
     }
 
@@ -93,7 +93,7 @@ impl Homes {
         /// Others are named in one message.
         const MOST: usize = 2000;
         let Some((first, others)) = self.all.split_first().filter(|(_, others)| !others.is_empty()) else {
-            return Ok(Writers::Near);
+            return Ok(Writers::SameNode);
         };
         if let Some(node) = self.closed() {
             return Err(format!("its ranks are on several nodes, and the 'knarr run' of node '{node}' answers nobody"));
@@ -102,15 +102,17 @@ impl Homes {
             return Err(format!("its ranks are on more than {MOST} nodes"));
         }
         Ok(match &first.peer {
-            Some(peer) if self.mine() > 0 => Writers::Elsewhere(peer.clone()),
-            _ if self.rank == 0 => Writers::Apart(others.iter().map(|home| home.token.clone()).collect()),
-            _ => Writers::Apart(Vec::new()),
+            Some(peer) if self.mine() > 0 => Writers::OtherNode(peer.clone()),
+            _ if self.rank == 0 => {
+                Writers::SeveralNodes(others.iter().map(|rank_spool| rank_spool.token.clone()).collect())
+            }
+            _ => Writers::SeveralNodes(Vec::new()),
         })
     }
 
     /// The node of one whose aggregator answers nobody.
     pub fn closed(&self) -> Option<&str> {
-        self.all.iter().find(|home| home.peer.is_none()).map(|home| home.node.as_str())
+        self.all.iter().find(|rank_spool| rank_spool.peer.is_none()).map(|rank_spool| rank_spool.node.as_str())
     }
 
     fn mine(&self) -> usize {
@@ -119,7 +121,7 @@ impl Homes {
 }
 
 /// A file that is in several spools.
-pub struct Apart {
+pub struct MultiNodeFile {
     parts: Vec<NodePart>,
     /// Number of that of this rank.
     part: usize,
@@ -135,7 +137,7 @@ pub struct Apart {
     bounds: Option<(Arc<Bounds>, Arc<dyn Link>, String)>,
 }
 
-impl Apart {
+impl MultiNodeFile {
     /// Makes the directories of the parts. That of the first one has the name `first`, which rank 0 has made in its spool;
     /// `open` is what is known of the file. A header that is shared lies on the disk of the first one. Collective.
     ///
@@ -143,17 +145,17 @@ impl Apart {
     /// On all ranks that of one of them; nothing stays but the directory of rank 0.
     pub fn begin(
         comm: &dyn Comm,
-        homes: &Homes,
+        spools: &RankSpools,
         (first, headers): (&str, Headers),
         open: &HandedOver,
         make: impl FnOnce() -> Result<String>,
     ) -> Result<Self> {
-        let home = homes.all.first().ok_or_else(|| Error::internal("no ranks"))?;
-        let disk = path(&home.disk);
-        let header = HandedOver::shared_header(&disk, &home.token, first);
+        let rank_spool = spools.all.first().ok_or_else(|| Error::internal("no ranks"))?;
+        let disk = path(&rank_spool.disk);
+        let header = HandedOver::shared_header(&disk, &rank_spool.token, first);
         let header = Some(header).filter(|_| headers == Headers::Shared);
-        let mark = HandedOver::shared_mark(&disk, &home.token, first);
-        let is_first = homes.is_first();
+        let mark = HandedOver::shared_mark(&disk, &rank_spool.token, first);
+        let is_first = spools.is_first();
         let mine = if comm.rank() == 0 {
             File::create(&mark).map(|_| first.to_owned()).map_err(|error| Error::write(&mark, &error))
         } else {
@@ -165,7 +167,7 @@ impl Apart {
             } else if mark.exists() {
                 make()
             } else {
-                let what = format!("node '{}' does not see the directory", homes.all[homes.mine()].node);
+                let what = format!("node '{}' does not see the directory", spools.all[spools.mine()].node);
                 Err(Error::unsupported(what).at(disk.display().to_string()))
             };
             let names = all_gather(comm, &written(&name)?)?;
@@ -174,7 +176,7 @@ impl Apart {
                 None => Ok(names.into_iter().flatten().collect::<Vec<_>>()),
                 Some(error) => {
                     if let (Ok(name), true) = (&name, is_first && comm.rank() > 0) {
-                        HandedOver::discard(&path(&homes.all[homes.mine()].spool).join(name));
+                        HandedOver::discard(&path(&spools.all[spools.mine()].spool).join(name));
                     }
                     Err(error.clone())
                 }
@@ -182,16 +184,16 @@ impl Apart {
         });
         if comm.rank() == 0 && fs::remove_file(&mark).is_err() {
             // What a link in the directory leads to goes with the directory.
-            let _ = std::os::unix::fs::symlink(&mark, path(&home.spool).join(first).join("begin"));
+            let _ = std::os::unix::fs::symlink(&mark, path(&rank_spool.spool).join(first).join("begin"));
         }
         let names = made?;
-        let part = |(home, ranks): (&Home, &Vec<usize>)| {
-            let (first, peer) = (ranks.first()?, home.peer.clone()?);
-            let (spool, file, token) = (path(&home.spool), names.get(*first)?.clone(), home.token.clone());
+        let part = |(rank_spool, ranks): (&RankSpool, &Vec<usize>)| {
+            let (first, peer) = (ranks.first()?, rank_spool.peer.clone()?);
+            let (spool, file, token) = (path(&rank_spool.spool), names.get(*first)?.clone(), rank_spool.token.clone());
             Some(NodePart { peer, spool, token, file, ranks: ranks.clone() })
         };
-        let parts: Vec<NodePart> = homes.all.iter().zip(&homes.ranks).filter_map(part).collect();
-        let apart = Self { header, ..Self::of(parts, homes.mine(), InFlight::Raw, &homes.own) };
+        let parts: Vec<NodePart> = spools.all.iter().zip(&spools.ranks).filter_map(part).collect();
+        let apart = Self { header, ..Self::of(parts, spools.mine(), InFlight::Raw, &spools.own) };
         let begun = if is_first { apart.begin_here(open) } else { Ok(()) };
         agree(comm, begun).inspect_err(|_| {
             if is_first && comm.rank() > 0 {
@@ -253,22 +255,28 @@ impl Apart {
     }
 
     /// What has come of variables with a bound since this was asked last.
-    pub fn take_crossed(&self) -> Vec<(Arc<Within>, Crossed)> {
+    pub fn take_crossed(&self) -> Vec<(Arc<TransferBound>, Crossed)> {
         self.bounds.as_ref().map(|(bounds, ..)| bounds.take_crossed()).unwrap_or_default()
     }
 
     /// Where the values of each of `ranks` ranks are.
-    pub fn held(&self, ranks: usize) -> impl Iterator<Item = Held> + '_ {
+    pub fn rank_values(&self, ranks: usize) -> impl Iterator<Item = RankValues> + '_ {
         (0..ranks).map(|rank| {
             let number = self.parts.iter().position(|part| part.ranks.contains(&rank)).unwrap_or(0);
             match (self.parts.get(number), self.links.get(number)) {
                 (Some(part), Some(Some(link))) => {
-                    let pace = (self.in_flight != InFlight::Raw).then(|| Pace::of(part.node()));
+                    let tuner = (self.in_flight != InFlight::Raw).then(|| WireCodecTuner::of(part.node()));
                     let bounded = self.bounds.as_ref().map(|(bounds, offers, file)| {
                         let (bounds, offers, file) = (Arc::clone(bounds), Arc::clone(offers), file.clone());
-                        Arc::new(Bounded { bounds, offers, file, pace: Pace::within(part.node()) })
+                        Arc::new(Bounded { bounds, offers, file, tuner: WireCodecTuner::within(part.node()) })
                     });
-                    Held::There(Far { link: Arc::clone(link), file: part.file.clone(), rank, pace, bounded })
+                    RankValues::There(RemoteRank {
+                        link: Arc::clone(link),
+                        file: part.file.clone(),
+                        rank,
+                        tuner,
+                        bounded,
+                    })
                 }
                 (Some(part), _) => here(&part.directory(), rank),
                 (None, _) => here(&self.directory(), rank),
@@ -278,6 +286,6 @@ impl Apart {
 }
 
 /// The values of a rank that has them in a directory of this node.
-pub(crate) fn here(directory: &Path, rank: usize) -> Held {
-    Held::Here { values: directory.join(HandedOver::values(rank)), log: directory.join(HandedOver::log(rank)) }
+pub(crate) fn here(directory: &Path, rank: usize) -> RankValues {
+    RankValues::Here { values: directory.join(HandedOver::values(rank)), log: directory.join(HandedOver::log(rank)) }
 }

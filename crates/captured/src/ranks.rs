@@ -6,10 +6,11 @@ use std::sync::OnceLock;
 use knarr_array::comm::{Comm, Solo};
 use knarr_array::error::{Error, Result};
 use knarr_capture::HandedOver;
-use knarr_handover::Held;
+use knarr_handover::RankValues;
 use knarr_mpi::{Adapter, Mpi, all_can};
 
-use crate::parts::{Apart, here};
+use crate::parts::{MultiNodeFile, here};
+use crate::pending::note;
 
 /// The ranks of a file.
 pub enum Ranks {
@@ -20,7 +21,7 @@ pub enum Ranks {
         /// For the MPI of this process.
         adapter: &'static Adapter,
         /// Set when a file has begun whose ranks are on several nodes.
-        apart: OnceLock<Box<Apart>>,
+        multi_node: OnceLock<Box<MultiNodeFile>>,
     },
     /// One process, which needs no MPI.
     Alone(Solo),
@@ -47,26 +48,26 @@ impl Ranks {
             return Err(Error::unsupported("a rank on another node has no adapter for its MPI"));
         }
         // SAFETY: the caller's promise.
-        Ok(Self::Mpi { mpi: unsafe { adapter.comm(comm) }?, adapter, apart: OnceLock::new() })
+        Ok(Self::Mpi { mpi: unsafe { adapter.comm(comm) }?, adapter, multi_node: OnceLock::new() })
     }
 
-    fn apart(&self) -> Option<&Apart> {
+    fn multi_node(&self) -> Option<&MultiNodeFile> {
         match self {
-            Self::Mpi { apart, .. } => apart.get().map(Box::as_ref),
+            Self::Mpi { multi_node, .. } => multi_node.get().map(Box::as_ref),
             Self::Alone(_) => None,
         }
     }
 
     /// The file that they share is in several spools.
-    pub fn set_apart(&self, apart: Apart) {
-        if let Self::Mpi { apart: place, .. } = self {
-            let _ = place.set(Box::new(apart));
+    pub fn set_multi_node(&self, multi_node: MultiNodeFile) {
+        if let Self::Mpi { multi_node: place, .. } = self {
+            let _ = place.set(Box::new(multi_node));
         }
     }
 
     /// True if the file that they share is in several spools.
-    pub fn are_apart(&self) -> bool {
-        self.apart().is_some()
+    pub fn span_nodes(&self) -> bool {
+        self.multi_node().is_some()
     }
 
     /// If the file is in several spools, a number for a write that is larger than all that its ranks got before.
@@ -74,34 +75,34 @@ impl Ranks {
     /// # Errors
     /// Those of the link to the node that makes the file; `Internal` if it is in one spool.
     pub fn next_number(&self) -> Result<u64> {
-        self.apart().ok_or_else(|| Error::internal("no other node is to be asked"))?.next_number()
+        self.multi_node().ok_or_else(|| Error::internal("no other node is to be asked"))?.next_number()
     }
 
     /// True on the lowest rank of each spool that has a part of the file, which speaks for the others.
     pub fn is_first(&self) -> bool {
         let rank = self.comm().rank();
-        self.apart().map_or(rank == 0, |apart| apart.is_first(rank))
+        self.multi_node().map_or(rank == 0, |multi_node| multi_node.is_first(rank))
     }
 
     /// The header of the file that is handed over in `directory`.
     pub fn header(&self, directory: &Path) -> PathBuf {
-        let shared = self.apart().and_then(Apart::header);
+        let shared = self.multi_node().and_then(MultiNodeFile::header);
         shared.map_or_else(|| directory.join(HandedOver::HEADER), Path::to_owned)
     }
 
     /// What is said of the file, with that part of it which is in this spool.
     pub fn note(&self, handed: HandedOver) -> HandedOver {
-        match self.apart() {
-            Some(apart) => apart.note(handed),
+        match self.multi_node() {
+            Some(multi_node) => multi_node.note(handed),
             None => handed,
         }
     }
 
     /// Where the values of each rank are that are handed over in `directory`.
-    pub fn held(&self, directory: &Path) -> Vec<Held> {
+    pub fn rank_values(&self, directory: &Path) -> Vec<RankValues> {
         let size = self.comm().size();
-        match self.apart() {
-            Some(apart) => apart.held(size).collect(),
+        match self.multi_node() {
+            Some(multi_node) => multi_node.rank_values(size).collect(),
             None => (0..size).map(|rank| here(directory, rank)).collect(),
         }
     }
@@ -138,12 +139,12 @@ impl Ranks {
         }
     }
 
-    /// Has `call` called when the program begins to end MPI, while ranks still reach each other.
-    ///
-    /// # Errors
-    /// As for [`Adapter::at_end`].
-    pub fn at_end(&self, call: extern "C" fn()) -> Result<()> {
-        self.adapter().map_or(Ok(()), |adapter| adapter.at_end(call))
+    /// Has `call` close files when the program begins to end MPI, while ranks still reach each other. If that cannot be, the
+    /// launcher tells of it as of a file at `path`.
+    pub fn at_end(&self, path: &Path, call: extern "C" fn()) {
+        if let Some(Err(error)) = self.adapter().map(|adapter| adapter.at_end(call)) {
+            note(path, format!("files that the program does not close are not made: {error}"));
+        }
     }
 }
 

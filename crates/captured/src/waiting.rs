@@ -18,13 +18,13 @@ pub(crate) fn await_launcher(run: &Run, is_over: impl Fn() -> bool) {
     let mut told: Option<Instant> = None;
     while !is_over() && run.is_alive() {
         if told.is_none_or(|told| told.elapsed() > TELL_EVERY) {
-            run.tell(Event::Waits(true));
+            run.notify(Event::Waits(true));
             told = Some(Instant::now());
         }
         // Many ranks look, so they look less often the longer they wait.
         std::thread::sleep((begin.elapsed() / 8).clamp(LOOK_EVERY, LONGEST));
     }
     if told.is_some() {
-        run.tell(Event::Waits(false));
+        run.notify(Event::Waits(false));
     }
 }

@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use knarr_capture::program::{Run, run};
-use knarr_capture::{Part, SpoolPlace};
-use knarr_config::{FileRule, Output};
+use knarr_capture::{Event, Part, SpoolPlace};
+use knarr_config::FileRule;
 
 /// A file that a rule matches, and may want handed over.
 pub struct Wanted {
@@ -25,13 +25,18 @@ pub struct Wanted {
 impl Wanted {
     /// True if there is the file, or what was made in place of it, or may be in a bucket.
     pub fn is_there(&self) -> bool {
-        let may_be_in_bucket = matches!(self.rule.compress.output(), Output::S3(_));
+        let may_be_in_bucket = self.rule.compress().output().url().is_some();
         self.target.exists() || self.rule.made_of(&self.target).exists() || may_be_in_bucket
     }
 
     /// True if values of the file are handed over.
     pub fn is_captured(&self) -> bool {
-        self.rule.route.traits().is_handed_over || self.part.is_some()
+        self.rule.route().traits().is_handed_over || self.part.is_some()
+    }
+
+    /// Tells the launcher why the file is left to the library.
+    pub fn passed(&self, why: String) {
+        self.run.notify(Event::Passed { path: self.target.clone(), why });
     }
 }
 
@@ -44,6 +49,13 @@ pub fn wanted(named: &[u8]) -> Option<Wanted> {
 /// component does what it `does`, if there is one.
 pub fn wanted_to(named: &[u8], does: Option<Part>) -> Option<Wanted> {
     matched(named, does).filter(Wanted::is_captured)
+}
+
+/// False if no rule can match a file of this name, unless it is a link. If the rules were read before, this asks for no memory.
+pub(crate) fn may_be_wanted(named: &[u8]) -> bool {
+    let last = named.rsplit(|byte| *byte == b'/').next().and_then(|last| std::str::from_utf8(last).ok());
+    // Others are looked at more closely.
+    run().is_some_and(|run| last.is_none_or(|last| run.rules().may_concern(last)))
 }
 
 /// The program's file of this name, if a rule matches it, whatever its route.

@@ -1,73 +1,41 @@
 //! Checkpoints: the restart files of many ranks in few files, like variables with like, restored byte for byte.
 //!
-//! After mcrEngine (Islam et al., Scientific Programming 21, 2013). Reading order: [`layout`], `recipe` and `unfiltered`
-//! (files without the filters of HDF5), [`pieces`] (how a file is cut), `similarity` (which pieces are alike), [`scheme`]
-//! (how they are merged), `orders`, [`decide`], `far` and `lengths` (what suits a class), `merge` and `group` (one file of frames),
-//! [`grouping`] (which ranks and processes), [`together`] and `part` (many processes), [`mod@pack`] (one), [`manifest`] and
-//! [`set`] (what lies on disk), [`tree`] (links and directories), [`restore`](mod@restore); apart: [`pattern`] (names of files),
-//! [`measured`] and [`interval`] (what checkpoints take, and how often they pay).
+//! After mcrEngine (Islam et al., Scientific Programming 21, 2013). Reading order: `files` (the file of one rank: its layout,
+//! its pieces), `classes` (variables that are alike, and what suits them), `disk` (what a set is), `packing` (one process or
+//! many), `restoring`, [`library`] (what a program calls); apart: [`measured`] and [`interval`] (what checkpoints take, and how
+//! often they pay).
 #![forbid(unsafe_code)]
 
-mod attributes;
-pub mod decide;
-pub mod decision;
-pub mod extract;
-mod far;
-mod frame_sizes;
-mod group;
-pub mod grouping;
-mod holes;
-mod input;
-mod interleave;
+mod classes;
+mod disk;
+mod files;
 pub mod interval;
-pub mod layout;
-mod lengths;
 pub mod library;
-pub mod manifest;
 pub mod measured;
-mod merge;
-mod names;
-mod new_set;
-pub mod options;
-mod orders;
-pub mod pack;
-mod packed;
-mod parents;
-mod part;
-pub mod pattern;
-mod piece_hash;
-pub mod pieces;
-pub mod rank_file;
-mod recipe;
-mod records;
-mod repeats;
-pub mod restore;
-mod scan;
-pub mod scheme;
-pub mod set;
-pub mod sets;
-pub mod similarity;
-mod tables;
-pub mod together;
-pub mod tree;
-mod unfiltered;
-pub mod verify;
+mod packing;
+mod restoring;
 
-pub use attributes::Attributes;
-pub use extract::{Extracted, extract, holders};
-pub use grouping::{Group, Grouping, Member, deal};
-pub use input::Input;
-pub use names::natural;
-pub use options::PackOptions;
-pub use pack::pack;
-pub use packed::Packed;
-pub use parents::make_parent;
-pub use part::Part;
-pub use restore::{Damage, Restored, refuse_existing_files, restore};
-pub use scan::Finder;
-pub use scheme::Scheme;
-pub use set::Set;
-pub use similarity::Similarity;
-pub use together::Together;
-pub use tree::Tree;
-pub use verify::{Verified, verify};
+pub use classes::{decide, decision, scheme, similarity};
+pub use disk::{manifest, set, sets, tree};
+pub use files::{layout, pattern, pieces, rank_file};
+pub use packing::{grouping, options, pack, together};
+pub use restoring::{extract, restore, verify};
+
+pub use classes::scheme::Scheme;
+pub use classes::similarity::Similarity;
+pub use disk::parents::make_parent;
+pub use disk::set::Set;
+pub use disk::tree::Tree;
+pub use files::attributes::Attributes;
+pub use files::names::natural;
+pub use files::scan::Finder;
+pub use packing::grouping::{Group, Grouping, Member, deal};
+pub use packing::input::Input;
+pub use packing::options::PackOptions;
+pub use packing::pack::pack;
+pub use packing::packed::Packed;
+pub use packing::part::Part;
+pub use packing::together::Together;
+pub use restoring::extract::{Extracted, extract, holders};
+pub use restoring::restore::{Damage, Restored, refuse_existing_files, restore};
+pub use restoring::verify::{Verified, verify};

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::sets::directory_of;
+use super::disk::sets::directory_of;
 use knarr_array::error::{Error, Result};
-use knarr_flow::output::Temporary;
+use knarr_flow::output::AtomicFile;
 
 /// The file's name; hidden, so that no search for restart files finds it.
 pub const NAME: &str = ".knarr-costs.jsonl";
@@ -140,7 +140,7 @@ fn shorten(path: &Path, file: &File, length: u64) -> Result<()> {
     // It begins in the middle of a line.
     let begin = kept.iter().position(|&byte| byte == b'\n').map_or(kept.len(), |at| at + 1);
     kept.drain(..begin);
-    let mut temporary = Temporary::create(path, true)?;
+    let mut temporary = AtomicFile::create(path, true)?;
     temporary.limit_mode(file.metadata().map_err(write_error)?.permissions().mode())?;
     temporary.file().write_all(&kept).map_err(write_error)?;
     temporary.publish().map(drop)

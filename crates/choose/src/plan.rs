@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 use crate::features::Features;
-use crate::profile::Pace;
+use crate::form::Form;
+use crate::profile::SpeedFactors;
 use knarr_array::array::DType;
 use knarr_array::goal::{Goal, Merits};
 use knarr_array::quality::{Bound, Observed, Quality};
@@ -29,9 +30,9 @@ pub struct Plan {
     /// The file that the input was; `None` for stores and generated data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_file: Option<FileState>,
-    /// Where the values go.
+    /// What the chains are for.
     #[serde(default)]
-    pub destination: Destination,
+    pub destination: Form,
     /// Goal of the choice.
     pub goal: Goal,
     /// Most demanding reader that was allowed.
@@ -48,30 +49,6 @@ pub struct Plan {
     /// Why all that was asked of single variables was left out, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<String>,
-}
-
-/// Where the values of a plan go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Destination {
-    /// Datasets of an HDF5 or netCDF-4 file.
-    #[default]
-    Hdf5,
-    /// Arrays of a Zarr v3 store.
-    Zarr,
-    /// A file that holds nothing but values.
-    Values,
-}
-
-impl Destination {
-    /// What it is, with an article.
-    pub fn in_words(self) -> &'static str {
-        match self {
-            Self::Hdf5 => "an HDF5 or netCDF-4 file",
-            Self::Zarr => "a Zarr store",
-            Self::Values => "a file of plain values",
-        }
-    }
 }
 
 /// What tells a file from what it was before.
@@ -241,7 +218,7 @@ pub struct Candidate {
     pub predicted_ratio: f64,
     /// Factors on the times of the profile that this data is expected to need.
     #[serde(default)]
-    pub pace: Pace,
+    pub pace: SpeedFactors,
     /// Ratio measured on the samples; absent if the chain was not tried.
     pub tried_ratio: Option<f64>,
     /// Score under the goal; larger is better.

@@ -13,9 +13,10 @@ use std::path::Path;
 use knarr_array::goal::Goal;
 use knarr_array::model::Variable;
 use knarr_array::region::{chunk_count, chunk_position, chunk_region};
-use knarr_choose::choose::{FormatLimits, candidates, trial};
+use knarr_choose::choose::{candidates, trial};
+use knarr_choose::form::FormatLimits;
 use knarr_choose::plan::Action;
-use knarr_choose::profile::Pace;
+use knarr_choose::profile::SpeedFactors;
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::ReaderLevel;
 use knarr_flow::engine::{Engine, Silent};
@@ -31,7 +32,7 @@ const GOALS: [&str; 5] = ["speed", "balanced", "ratio", "archive", "energy"];
 fn main() {
     let engine = Engine::new(knarr_native::codecs().unwrap());
     let mut arguments = std::env::args().skip(1);
-    let target = FormatLimits::Hdf5(arguments.next().unwrap().parse::<ReaderLevel>().unwrap());
+    let target = FormatLimits::hdf5(arguments.next().unwrap().parse::<ReaderLevel>().unwrap());
     let (known, paths): (Vec<_>, Vec<_>) = arguments.partition(|path| path.ends_with(".jsonl"));
     let known: HashMap<String, Ratios> = known.iter().flat_map(|path| read(path)).collect();
     for path in paths {
@@ -62,7 +63,7 @@ fn main() {
                 let parsed: Goal = goal.parse().unwrap();
                 let score = |chain: &ChainSpec, ratio| {
                     let known = choice.candidates.iter().find(|known| known.chain == *chain);
-                    let pace = known.map_or_else(Pace::default, |known| known.pace);
+                    let pace = known.map_or_else(SpeedFactors::default, |known| known.pace);
                     parsed.score(&engine.profile.paced_merits(&engine.codecs, chain, ratio, pace))
                 };
                 let best = ratios

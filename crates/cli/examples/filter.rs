@@ -11,7 +11,7 @@ use std::path::Path;
 
 use knarr_array::region::{chunk_count, chunk_position, chunk_region};
 use knarr_codec::chain::{Chain, Scratch};
-use knarr_codec::client_data::{Chunks, ClientData, Wishes};
+use knarr_codec::client_data::{Chunks, ClientData, FilterOptions};
 use knarr_codec::frame;
 use knarr_flow::energy::thread_seconds;
 use knarr_flow::engine::Engine;
@@ -40,10 +40,10 @@ fn main() {
         if chunks.len() < 2 {
             continue;
         }
-        let wishes = Wishes { goal: arguments[2].parse().unwrap(), ..Wishes::default() };
+        let options = FilterOptions { goal: arguments[2].parse().unwrap(), ..FilterOptions::default() };
         let mut spec = spec;
         spec.fills.truncate(1);
-        let words = ClientData { wishes, chunks: Some(Chunks::Array(spec.clone())) }.words().unwrap();
+        let words = ClientData { options, chunks: Some(Chunks::Array(spec.clone())) }.words().unwrap();
         let online = Online::new(engine.clone());
         let (mut whole, mut own) = ([0.0; 2], [0.0; 2]);
         let mut frames = Vec::new();

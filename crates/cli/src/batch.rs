@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use knarr_array::error::{Error, ErrorKind, Result};
 use serde::Serialize;
 
-use crate::inputs::Found;
+use crate::arguments::inputs::Found;
 
 /// The inputs in their order, and the errors of those that are not there. Some are.
 ///
@@ -45,7 +45,7 @@ pub(crate) fn each<T>(
         match one(input, output) {
             Ok(result) => done.push(result),
             Err(error) => {
-                let exit_code = crate::tell(&error);
+                let exit_code = crate::report_error(&error);
                 let (input, output) = (input.clone(), output.clone());
                 failed.push(Failed { input, output, error: error.to_string(), exit_code });
                 if error.kind() == ErrorKind::Interrupted {

@@ -1,48 +1,27 @@
 //! The `knarr` command.
+//!
+//! Reading order: `arguments`, `session` (the engine of one invocation), `commands`, `printing`, `report`.
 
 #![deny(clippy::print_stderr)] // Lines of other ranks would break into it: `errln!` instead.
 
 #[macro_use]
 mod stderr;
 
-mod advise;
-mod args;
+mod arguments;
 mod batch;
-mod bounds;
-mod chains;
-mod checkpoint;
-mod doctor;
-mod explain;
-mod generate;
-mod hash;
-mod hdf5_filter;
-mod headings;
-mod inputs;
-mod inspect;
-mod misread;
+mod commands;
 mod output;
 mod place;
-mod profile;
-mod progress;
-mod repack;
-mod repack_tasks;
+mod printing;
 mod report;
-mod request;
-mod resources;
-mod run;
 mod session;
-mod tasks;
-mod terminal;
-mod totals;
-mod train;
-mod verify;
 
 use knarr_array::table;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use args::Command;
+use arguments::args::Command;
 use knarr_array::{Error, ErrorKind};
 
 /// What ends a program whose output nobody reads, as if by SIGPIPE.
@@ -64,7 +43,7 @@ fn main() -> ExitCode {
             Some(why) if why.contains("os error 32") => ExitCode::from(CLOSED_PIPE),
             Some(why) => {
                 let error = Error::new(ErrorKind::Write, why).hint("results were lost: print them to another place");
-                ExitCode::from(tell(&error.at("standard output")))
+                ExitCode::from(report_error(&error.at("standard output")))
             }
             None => ExitCode::from(ErrorKind::Internal.exit_code()),
         },
@@ -78,11 +57,11 @@ fn unprinted(panic: &(dyn std::any::Any + Send)) -> Option<&str> {
 
 fn run() -> ExitCode {
     session::outlive_file_limits();
-    let arguments = match args::parse() {
+    let arguments = match arguments::args::parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            if let Some(error) = misread::misread(&error) {
-                return ExitCode::from(tell(&error));
+            if let Some(error) = arguments::misread::misread(&error) {
+                return ExitCode::from(report_error(&error));
             }
             // Help and version are not errors; clap prints them to the right stream.
             let code = if error.use_stderr() { 2 } else { 0 };
@@ -96,30 +75,31 @@ fn run() -> ExitCode {
         }
     };
     let result = match &arguments.command {
-        Command::Inspect(arguments) => inspect::run(arguments),
-        Command::Advise(arguments) => advise::run(arguments),
-        Command::Repack(arguments) => repack::run(arguments),
-        Command::Run(arguments) => run::run(arguments),
-        Command::Checkpoint(arguments) => checkpoint::run(arguments),
-        Command::Verify(arguments) => verify::run(arguments),
-        Command::Hash(arguments) => hash::run(arguments),
-        Command::Generate(arguments) => generate::run(arguments),
-        Command::Profile(arguments) => profile::run(arguments),
-        Command::Train(arguments) => train::run(arguments),
-        Command::Explain(arguments) => explain::run(arguments),
-        Command::Doctor(arguments) => doctor::run(arguments),
-        Command::Hdf5Filter(arguments) => hdf5_filter::run(arguments),
-        Command::Chains => chains::run(),
-        Command::Worker => knarr_run::worker::serve(&tasks::all()).map(|()| 0),
+        Command::Inspect(arguments) => commands::inspect::run(arguments),
+        Command::Advise(arguments) => commands::advise::run(arguments),
+        Command::Repack(arguments) => commands::repack::run(arguments),
+        Command::Run(arguments) => commands::run::run(arguments),
+        Command::Checkpoint(arguments) => commands::checkpoint::run(arguments),
+        Command::Verify(arguments) => commands::verify::run(arguments),
+        Command::Hash(arguments) => commands::hash::run(arguments),
+        Command::Generate(arguments) => commands::generate::run(arguments),
+        Command::Profile(arguments) => commands::profile::run(arguments),
+        Command::Tiers(arguments) => commands::tiers::run(arguments),
+        Command::Train(arguments) => commands::train::run(arguments),
+        Command::Explain(arguments) => commands::explain::run(arguments),
+        Command::Doctor(arguments) => commands::doctor::run(arguments),
+        Command::Hdf5Filter(arguments) => commands::hdf5_filter::run(arguments),
+        Command::Chains => commands::chains::run(),
+        Command::Worker => knarr_worker::serve(&commands::tasks::all()).map(|()| 0),
     };
     match result {
         Ok(code) => ExitCode::from(code),
-        Err(error) => ExitCode::from(tell(&error)),
+        Err(error) => ExitCode::from(report_error(&error)),
     }
 }
 
 /// Prints an error and returns its exit code.
-fn tell(error: &Error) -> u8 {
+fn report_error(error: &Error) -> u8 {
     errln!("knarr: {error}");
     let stopped = session::interrupted_code().filter(|_| error.kind() == ErrorKind::Interrupted);
     stopped.unwrap_or_else(|| error.kind().exit_code())

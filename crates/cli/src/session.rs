@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use knarr_array::error::{Error, Result};
 use knarr_config::Machine;
 use knarr_flow::engine::Engine;
-use knarr_run::means::Means;
+use knarr_worker::means::Means;
 
-use crate::resources::Resources;
+use crate::arguments::resources::Resources;
 
 /// A limit of file sizes (`ulimit -f`) is an error of the write that meets it, told as others are, and not the end of
 /// the program. Programs that are started get what they would have got.

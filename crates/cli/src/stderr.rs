@@ -23,7 +23,7 @@ pub(crate) struct Lines {
 }
 
 impl Notices for Lines {
-    fn tell(&self, text: &str) {
+    fn notify(&self, text: &str) {
         if !self.quiet {
             errln!("knarr: {text}");
         }

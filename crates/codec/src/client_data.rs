@@ -1,6 +1,6 @@
 //! Client data of Knarr's HDF5 filter (`cd_values`): what a file says to the filter about one dataset.
 //!
-//! Whoever creates a dataset gives wishes: goal, quality, a value that means 'missing'. The filter adds what the
+//! Whoever creates a dataset gives options: goal, quality, a value that means 'missing'. The filter adds what the
 //! chunks are, and a checksum, when HDF5 creates the dataset; from then on the words alone say everything, in any
 //! process and on any machine. Layout, version 1; a word is 32 bits, an f64 takes two, the low one first:
 //!
@@ -42,7 +42,7 @@ const MEASURES: [(Measure, &str); 4] =
 /// Bit in word 1 of the first number that follows.
 const NUMBERS: u32 = 4;
 /// Words that h5repack passes on, at most.
-const MOST_WISHES: usize = 20;
+const MOST_WORDS: usize = 20;
 const COMPLETE: u32 = 1 << 31;
 /// Every bit of word 1 that has a meaning.
 const KNOWN: u32 = 0x83FF_07FF;
@@ -53,7 +53,7 @@ const KNOWN_CHUNKS: u32 = 0x003F_0FFF;
 
 /// What whoever creates the dataset asks for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Wishes {
+pub struct FilterOptions {
     /// What to optimise.
     pub goal: Goal,
     /// What may change in the data.
@@ -62,14 +62,14 @@ pub struct Wishes {
     pub missing: Option<f64>,
 }
 
-impl Default for Wishes {
+impl Default for FilterOptions {
     fn default() -> Self {
         Self { goal: Goal::balanced(), quality: Quality::LOSSLESS, missing: None }
     }
 }
 
 /// What differs from the default, as `name=value` pairs separated by commas.
-impl fmt::Display for Wishes {
+impl fmt::Display for FilterOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let goal = (self.goal != Goal::balanced()).then(|| format!("goal={}", self.goal));
         let quality = (self.quality != Quality::LOSSLESS).then(|| self.quality.to_string());
@@ -92,7 +92,7 @@ pub enum Chunks {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ClientData {
     /// What was asked for.
-    pub wishes: Wishes,
+    pub options: FilterOptions,
     /// What the chunks are; absent until the dataset is created.
     pub chunks: Option<Chunks>,
 }
@@ -124,26 +124,26 @@ impl ClientData {
         if first & !KNOWN != 0 {
             return Err(later(format!("with bits {:#x}", first & !KNOWN)));
         }
-        let wishes = reader.wishes(first)?;
-        if words.len() - reader.rest.len() > MOST_WISHES {
+        let options = reader.options(first)?;
+        if words.len() - reader.rest.len() > MOST_WORDS {
             return Err(too_many(words.len()));
         }
         let chunks = if complete { Some(reader.chunks()?) } else { None };
         if reader.rest.len() != usize::from(complete) {
             return Err(too_many(words.len()));
         }
-        Ok(Self { wishes, chunks })
+        Ok(Self { options, chunks })
     }
 
     /// The words for a file or program.
     ///
     /// # Errors
-    /// `Usage` for wishes out of range; `Unsupported` for more wishes than programs pass on, and for chunks of more than
+    /// `Usage` for options out of range; `Unsupported` for more options than programs pass on, and for chunks of more than
     /// 32 axes or 3 fill values.
     pub fn words(&self) -> Result<Vec<u32>> {
-        let Wishes { goal, quality, .. } = &self.wishes;
+        let FilterOptions { goal, quality, .. } = &self.options;
         quality.validate(DType::F64)?;
-        let numbers = self.wishes.numbers();
+        let numbers = self.options.numbers();
         let mut first = 0;
         for (bit, number) in (NUMBERS..).zip(numbers) {
             first |= u32::from(number.is_some()) << bit;
@@ -154,8 +154,8 @@ impl ClientData {
         let mut words = vec![VERSION, first | number];
         words.extend(own);
         numbers.into_iter().flatten().for_each(|value| push_wide(&mut words, value.to_bits()));
-        if words.len() > MOST_WISHES {
-            return Err(Error::unsupported(format!("{} words of wishes, programs pass on {MOST_WISHES}", words.len()))
+        if words.len() > MOST_WORDS {
+            return Err(Error::unsupported(format!("{} words of wishes, programs pass on {MOST_WORDS}", words.len()))
                 .hint("use a named goal, or leave out a bound that another one implies"));
         }
         if let Some(chunks) = &self.chunks {
@@ -166,7 +166,7 @@ impl ClientData {
     }
 }
 
-impl Wishes {
+impl FilterOptions {
     /// The numbers in the order of their bits.
     fn numbers(&self) -> [Option<f64>; 7] {
         let Quality { max_abs_error, max_range_error, max_rel_error, finest_abs_error, .. } = self.quality;
@@ -286,7 +286,7 @@ impl Words<'_> {
         Ok(if wide { low | u64::from(self.word()?) << 32 } else { low })
     }
 
-    fn wishes(&mut self, first: u32) -> Result<Wishes> {
+    fn options(&mut self, first: u32) -> Result<FilterOptions> {
         let goal = self.goal(first & 0xF)?;
         let mut following = |present: bool| -> Result<Option<f64>> {
             if present { self.wide(true).map(f64::from_bits).map(Some) } else { Ok(None) }
@@ -305,7 +305,7 @@ impl Words<'_> {
             significant_digits: Some(first >> 22 & 0xF).filter(|digits| *digits > 0),
         };
         quality.validate(DType::F64)?;
-        Ok(Wishes { goal, quality, missing })
+        Ok(FilterOptions { goal, quality, missing })
     }
 
     fn goal(&mut self, number: u32) -> Result<Goal> {
@@ -392,8 +392,8 @@ mod tests {
     #[test]
     fn the_layout_is_pinned() {
         let quality = Quality { max_abs_error: Some(0.01), significant_digits: Some(4), ..Quality::LOSSLESS };
-        let wishes = Wishes { goal: "ratio".parse().unwrap(), quality, missing: Some(-1.0) };
-        let data = ClientData { wishes, chunks: Some(Chunks::Array(array())) };
+        let options = FilterOptions { goal: "ratio".parse().unwrap(), quality, missing: Some(-1.0) };
+        let data = ClientData { options, chunks: Some(Chunks::Array(array())) };
         let words = data.words().unwrap();
         let expected = [
             1,
@@ -418,20 +418,20 @@ mod tests {
         let goal: Goal = "ratio=0.4,encode=0.25,energy<=30,decode>=100MB/s".parse().unwrap();
         let spec = ArraySpec::new(DType::Opaque(12), [1 << 33, 2]);
         let data = ClientData {
-            wishes: Wishes { goal: goal.clone(), ..Wishes::default() },
+            options: FilterOptions { goal: goal.clone(), ..FilterOptions::default() },
             chunks: Some(Chunks::Array(spec.clone())),
         };
         let back = ClientData::parse(&data.words().unwrap()).unwrap();
         assert_eq!(back.chunks, Some(Chunks::Array(spec)));
         let close = |a: f64, b: f64| (a - b).abs() < 1e-6 * b.abs();
         let merits = knarr_array::goal::Merits { ratio: 3.0, encode: 200.0, decode: 50.0, energy: 40.0 };
-        assert!(close(back.wishes.goal.score(&merits), goal.score(&merits)));
+        assert!(close(back.options.goal.score(&merits), goal.score(&merits)));
         let bytes = ClientData { chunks: Some(Chunks::Bytes), ..ClientData::default() };
         assert_eq!(ClientData::parse(&bytes.words().unwrap()).unwrap(), bytes);
     }
 
     #[test]
-    fn a_wish_never_takes_more_words_than_h5repack_passes_on() {
+    fn options_never_take_more_words_than_h5repack_passes_on() {
         let quality = Quality {
             max_abs_error: Some(1.0),
             max_range_error: Some(0.1),
@@ -443,8 +443,8 @@ mod tests {
         };
         let exact = Quality { exact_up_to: Some(-1.0), exact_from: Some(1.0), ..quality };
         let words = |goal: &str, quality| {
-            let wishes = Wishes { goal: goal.parse().unwrap(), quality, missing: Some(1e20) };
-            ClientData { wishes, chunks: None }.words()
+            let options = FilterOptions { goal: goal.parse().unwrap(), quality, missing: Some(1e20) };
+            ClientData { options, chunks: None }.words()
         };
         for goal in ["ratio=1,encode=1,decode=1,energy=1", "ratio>=2,encode>=1,decode>=1,energy<=9", "archive"] {
             assert!(words(goal, quality).unwrap().len() <= 20, "{goal}");
@@ -487,7 +487,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_wish_and_chunk_comes_back(
+        fn any_options_and_chunk_come_back(
             widths in proptest::array::uniform2(proptest::option::of(1e-300f64..1e300)),
             fractions in proptest::array::uniform2(proptest::option::of(1e-300f64..1.0)),
             bits in proptest::option::of(1u32..=52),
@@ -521,7 +521,7 @@ mod tests {
             let fills: Vec<u64> = fills.into_iter().map(|fill| fill >> (64 - 8 * size)).collect();
             let endian = if big { Endian::Big } else { Endian::Little };
             let data = ClientData {
-                wishes: Wishes { goal: goal.parse().unwrap(), quality, missing: missing.filter(|x| !x.is_nan()) },
+                options: FilterOptions { goal: goal.parse().unwrap(), quality, missing: missing.filter(|x| !x.is_nan()) },
                 chunks: Some(Chunks::Array(ArraySpec { dtype, endian, shape, fills })),
             };
             prop_assert_eq!(ClientData::parse(&data.words().unwrap()).unwrap(), data);

@@ -7,13 +7,13 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_checkpoint::grouping::check_sizes;
 use knarr_checkpoint::similarity::{BUNDLE_BELOW, Similarity};
 use knarr_checkpoint::{PackOptions, Scheme};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::restart::{Ranks, Time};
 
 /// `[file.checkpoint]`
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table of keys")]
 pub struct CheckpointRule {
     /// Named goal, weights or limits, as on the command line.
     pub goal: Option<String>,
@@ -34,11 +34,25 @@ pub struct CheckpointRule {
     /// For `knarr run`: directory for sets, relative to the configuration file.
     pub sets: Option<PathBuf>,
     /// For `knarr run`: how many of the newest sets stay.
+    #[serde(default, deserialize_with = "sets")]
     pub keep: Option<NonZeroU32>,
     /// For `knarr run`: files are removed when their set is complete and safe on disk.
     pub remove_originals: Option<bool>,
     /// For `knarr run`: a file that was not written to for so long is finished.
     pub settle: Option<Time>,
+}
+
+/// `keep`, which another route has, too.
+fn sets<'de, D: Deserializer<'de>>(value: D) -> Result<Option<NonZeroU32>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(
+        untagged,
+        expecting = "a nonzero number, of the newest sets that stay; for route \"transfer\": true or false"
+    )]
+    enum Keep {
+        Sets(NonZeroU32),
+    }
+    Ok(Option::<Keep>::deserialize(value)?.map(|Keep::Sets(sets)| sets))
 }
 
 impl CheckpointRule {
@@ -69,13 +83,6 @@ impl CheckpointRule {
         options.copies = self.copies.unwrap_or(options.copies);
         options.block_size = self.block_size.unwrap_or(options.block_size);
         Ok(options)
-    }
-
-    /// True if it asks for anything.
-    pub(super) fn says_anything(&self) -> bool {
-        let similar = self.similar.as_ref().filter(|similar| !similar.is_empty()).cloned();
-        let remove_originals = self.remove_originals.filter(|remove| *remove);
-        Self { similar, remove_originals, ..self.clone() } != Self::default()
     }
 
     /// Refuses values that make no sense.

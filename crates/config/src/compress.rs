@@ -9,17 +9,37 @@ use knarr_array::quality::Quality;
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::ReaderLevel;
 use knarr_flow::settings::{Rule, Settings};
+use knarr_flow::urls::{is_written, written_schemes};
 use serde::{Deserialize, Serialize};
 
-/// When `knarr run` compresses what a program writes. Other commands take no notice of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+/// When `knarr run` compresses what a program writes with HDF5. If it is not said, the program hands values over, and no plain file
+/// is written. Other commands take no notice of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum When {
     /// The program writes as it always does; closed files are packed beside it and put in their place.
-    #[default]
     Close,
-    /// New variables get lossless standard filters as the program creates them.
-    Write,
+}
+
+impl TryFrom<String> for When {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        match text.as_str() {
+            "close" => Ok(Self::Close),
+            "write" => Err(Error::new(
+                ErrorKind::Config,
+                "'write' is no longer a value of 'when': leave the key out, and plain files never reach the disk",
+            )),
+            _ => Err(Error::new(ErrorKind::Config, format!("'{text}' is no value of 'when': write close"))),
+        }
+    }
+}
+
+impl From<When> for String {
+    fn from(_: When) -> Self {
+        "close".to_owned()
+    }
 }
 
 /// What becomes of files whose values a program hands over. Files that it writes by itself stay what they are.
@@ -34,7 +54,14 @@ pub enum Output {
     /// A Zarr v3 store, compressed, beside where the file would be: `hist.zarr` of `hist.nc`.
     Zarr,
     /// The same below this URL of a bucket: `s3://bucket/prefix`.
-    S3(String),
+    At(String),
+}
+
+impl Output {
+    /// The URL below which stores are made, if they are made elsewhere.
+    pub fn url(&self) -> Option<&str> {
+        if let Self::At(url) = self { Some(url) } else { None }
+    }
 }
 
 impl TryFrom<String> for Output {
@@ -45,11 +72,15 @@ impl TryFrom<String> for Output {
             "netcdf4" => Ok(Self::Netcdf4),
             "classic" => Ok(Self::Classic),
             "zarr" => Ok(Self::Zarr),
-            _ if text.strip_prefix("s3://").is_some_and(is_place) => Ok(Self::S3(text)),
-            _ => Err(Error::new(
-                ErrorKind::Config,
-                format!("'{text}' is no output: write netcdf4, classic, zarr, s3://BUCKET or s3://BUCKET/PREFIX"),
-            )),
+            _ if is_written(&text) && text.split_once("://").is_some_and(|(_, rest)| is_place(rest)) => {
+                Ok(Self::At(text))
+            }
+            _ => {
+                let urls = written_schemes().map(|scheme| format!("{scheme}://BUCKET or {scheme}://BUCKET/PREFIX"));
+                let urls = urls.collect::<Vec<_>>().join(", ");
+                let what = format!("'{text}' is no output: write netcdf4, classic, zarr, {urls}");
+                Err(Error::new(ErrorKind::Config, what))
+            }
         }
     }
 }
@@ -66,7 +97,7 @@ impl From<Output> for String {
             Output::Netcdf4 => "netcdf4".to_owned(),
             Output::Classic => "classic".to_owned(),
             Output::Zarr => "zarr".to_owned(),
-            Output::S3(url) => url,
+            Output::At(url) => url,
         }
     }
 }
@@ -81,7 +112,7 @@ pub enum Wait {
 
 /// `[file.compress]`
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table of keys")]
 pub struct CompressRule {
     /// When `knarr run` compresses.
     pub when: Option<When>,
@@ -101,9 +132,43 @@ pub struct CompressRule {
     pub variables: Option<BTreeMap<String, VariableRule>>,
 }
 
+/// The keys of [`CompressRule`] that have an effect on an estimate.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table of keys")]
+pub(super) struct EstimateKeys {
+    goal: Option<String>,
+    portable: Option<String>,
+    low: Option<Release>,
+    variables: Option<BTreeMap<String, VariableRule>>,
+}
+
+impl From<EstimateKeys> for CompressRule {
+    fn from(EstimateKeys { goal, portable, low, variables }: EstimateKeys) -> Self {
+        Self { goal, portable, low, variables, ..Self::default() }
+    }
+}
+
+/// The keys of [`CompressRule`] that have an effect on a file that is kept of a transfer.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table of keys")]
+pub(super) struct KeptKeys {
+    goal: Option<String>,
+    portable: Option<String>,
+    low: Option<Release>,
+    high: Option<Release>,
+    output: Option<Output>,
+    variables: Option<BTreeMap<String, VariableRule>>,
+}
+
+impl From<KeptKeys> for CompressRule {
+    fn from(KeptKeys { goal, portable, low, high, output, variables }: KeptKeys) -> Self {
+        Self { goal, portable, low, high, output, variables, ..Self::default() }
+    }
+}
+
 /// `variables.NAME`
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table of settings")]
 pub struct VariableRule {
     /// `"lossless"`, or bounds in one line: `"max_abs_error=0.01, significant_digits=4"`.
     pub quality: Option<String>,
@@ -130,11 +195,6 @@ pub struct VariableRule {
 }
 
 impl CompressRule {
-    /// When `knarr run` compresses.
-    pub fn when(&self) -> When {
-        self.when.unwrap_or_default()
-    }
-
     /// Format of files whose values are handed over.
     pub fn output(&self) -> &Output {
         self.output.as_ref().unwrap_or(&Output::Netcdf4)

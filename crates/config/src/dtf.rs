@@ -7,12 +7,10 @@ use std::path::PathBuf;
 
 use knarr_array::error::{Error, ErrorKind, Result};
 
-use super::checkpoint::CheckpointRule;
 use super::checks;
 use super::compress::{CompressRule, Output};
 use super::restart::NamePattern;
-use super::route::Route;
-use super::rule::FileRule;
+use super::rule::{FileRule, RouteRule};
 use super::transfer::{Publish, TransferRule};
 
 /// Keys of `[INFO]` and `[FILE]` that say how DTF works inside. Knarr has no need of them.
@@ -140,11 +138,9 @@ impl Section {
                 };
                 // Both write it with PnetCDF.
                 let output = (self.write_only == Some(true)).then_some(Output::Classic);
-                let (compress, checkpoint) =
-                    (CompressRule { output, ..CompressRule::default() }, CheckpointRule::default());
-                let (pattern, route, directory) = (pattern.clone(), Route::Transfer, PathBuf::new());
-                let rule = FileRule { pattern, route, compress, checkpoint, transfer, directory };
-                checks::check(&rule)?;
+                let keys = RouteRule::Transfer(transfer, CompressRule { output, ..CompressRule::default() });
+                let rule = FileRule { pattern: pattern.clone(), keys, directory: PathBuf::new() };
+                checks::check(&rule, &[])?;
                 rules.push(rule);
             }
         }
@@ -182,7 +178,7 @@ mod tests {
         let rules = parse(INI).unwrap();
         let said: Vec<(&str, &str, &[String], bool)> = rules
             .iter()
-            .map(|rule| (rule.pattern.as_str(), rule.transfer.from(), rule.transfer.to(), rule.transfer.keep()))
+            .map(|rule| (rule.pattern.as_str(), rule.transfer().from(), rule.transfer().to(), rule.transfer().keep()))
             .collect();
         let (scale, letkf) = (["scale".to_owned()], ["LETKF".to_owned()]);
         assert_eq!(
@@ -196,19 +192,19 @@ mod tests {
         );
         let of = |path: &str| {
             let is_for =
-                |rule: &&FileRule| rule.pattern.matches(Path::new(path)) && !rule.transfer.excludes(Path::new(path));
+                |rule: &&FileRule| rule.pattern.matches(Path::new(path)) && !rule.transfer().excludes(Path::new(path));
             rules.iter().find(is_for).map(|rule| rule.pattern.as_str())
         };
         // Names keep their case.
         assert_eq!((of("/run/Hist.d01.nc"), of("/run/hist.d01.nc")), (Some("*Hist.d*.nc*"), None));
         assert_eq!((of("/run/Hist.d02.nc"), of("/run/Hist.d01.nc.tmp")), (None, None));
         assert_eq!(of("/run/anal.d02.nc"), Some("*anal*"));
-        assert!(rules.iter().all(|rule| rule.transfer.publish() == Publish::Transfer));
-        assert!(rules[1].transfer.replay() && !rules[2].transfer.replay());
+        assert!(rules.iter().all(|rule| rule.transfer().publish() == Publish::Transfer));
+        assert!(rules[1].transfer().replay() && !rules[2].transfer().replay());
         let both_write = parse(&INI.replacen("num_sessions=5", "write_only=1", 1)).unwrap();
-        let is_classic = |rule: &FileRule| matches!(rule.compress.output(), Output::Classic);
-        assert!(both_write[0].transfer.is_write_only() && is_classic(&both_write[0]));
-        assert!(!rules[0].transfer.is_write_only() && !is_classic(&rules[0]));
+        let is_classic = |rule: &FileRule| matches!(rule.compress().output(), Output::Classic);
+        assert!(both_write[0].transfer().is_write_only() && is_classic(&both_write[0]));
+        assert!(!rules[0].transfer().is_write_only() && !is_classic(&rules[0]));
     }
 
     #[test]

@@ -1,139 +1,186 @@
 //! The keys of a `[[file]]` as users write them. A key of a route stands in the table of the route, or in `[[file]]` itself,
-//! which means the same.
+//! which means the same. The keys that a route has are those of its type; no other list names them.
 
-use std::collections::BTreeMap;
-use std::num::{NonZeroU32, NonZeroU64};
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_array::libver::Release;
-use knarr_checkpoint::Scheme;
 use serde::Deserialize;
+use serde::de::value::MapDeserializer;
+use serde::de::{self, DeserializeOwned, IntoDeserializer};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 use super::checkpoint::CheckpointRule;
-use super::compress::{CompressRule, Output, VariableRule, Wait, When};
-use super::restart::{NamePattern, Ranks, Time};
-use super::route::Route;
-use super::rule::FileRule;
-use super::transfer::{InFlight, Publish, TransferRule, WhenLate};
+use super::compress::{CompressRule, EstimateKeys, KeptKeys};
+use super::misread::{located, misread};
+use super::restart::NamePattern;
+use super::route::{Route, Traits};
+use super::rule::{FileRule, RouteRule};
+use super::stage::StageRule;
+use super::transfer::TransferRule;
 
-/// All of them, under the names that users give them.
+/// What every rule has.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct FileKeys {
-    pub(super) pattern: NamePattern,
+#[serde(expecting = "a table of keys")]
+struct Head {
+    pattern: NamePattern,
     #[serde(default)]
     route: Route,
-    compress: Option<CompressRule>,
-    checkpoint: Option<CheckpointRule>,
-    transfer: Option<TransferRule>,
-    // Of the route that the rule has.
-    goal: Option<String>,
-    keep: Option<KeepKey>,
-    // Of the route `compress`.
-    when: Option<When>,
-    portable: Option<String>,
-    low: Option<Release>,
-    high: Option<Release>,
-    output: Option<Output>,
-    wait: Option<Wait>,
-    variables: Option<BTreeMap<String, VariableRule>>,
-    // Of the route `checkpoint`.
-    group_size: Option<usize>,
-    scheme: Option<Scheme>,
-    block_size: Option<u64>,
-    similar: Option<Vec<String>>,
-    bundle_below: Option<u64>,
-    copies: Option<u8>,
-    ranks: Option<Ranks>,
-    sets: Option<PathBuf>,
-    remove_originals: Option<bool>,
-    settle: Option<Time>,
-    // Of the route `transfer`.
-    from: Option<String>,
-    to: Option<Vec<String>>,
-    publish: Option<Publish>,
-    every: Option<NonZeroU64>,
-    exclude: Option<Vec<NamePattern>>,
-    replay: Option<bool>,
-    write_only: Option<bool>,
-    in_flight: Option<InFlight>,
-    when_late: Option<WhenLate>,
-    timeout: Option<Time>,
-    rendezvous: Option<PathBuf>,
 }
 
-/// `keep`, which two routes have.
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "a nonzero number, of the newest sets that stay; for route \"transfer\": true or false")]
-enum KeepKey {
-    Sets(NonZeroU32),
-    File(bool),
-}
-
-/// Moves keys that stand in `[[file]]` itself into the table of a route.
-macro_rules! move_into {
-    ($table:ident: $($keys:ident.$key:ident),*) => {
-        $(put(&mut $table.$key, $keys.$key, stringify!($key), stringify!($table))?;)*
+/// The rule that one `[[file]]` of the configuration `text` stands for.
+///
+/// # Errors
+/// `Config` for keys that the route does not have or that are given twice, and for values that cannot be.
+pub(super) fn rule(text: &str, file: Spanned<DeValue<'_>>) -> Result<FileRule> {
+    let span = file.span();
+    let head = Head::deserialize(file.clone().into_deserializer()).map_err(|error| misread(text, error))?;
+    let Head { pattern, route } = head;
+    let mut flat = match file.into_inner() {
+        DeValue::Table(keys) => keys,
+        _ => DeTable::new(),
     };
+    flat.remove("pattern");
+    flat.remove("route");
+    let keys = Keys { text, route, span, flat };
+    let place = format!("[[file]] pattern '{pattern}'");
+    Ok(FileRule { keys: keys.read().map_err(|error| error.at(place))?, pattern, directory: PathBuf::new() })
 }
 
-impl FileKeys {
-    /// The rule that they stand for.
-    ///
-    /// # Errors
-    /// `Config` for keys that are given twice, and for the table of another route.
-    pub(super) fn into_rule(self) -> Result<FileRule> {
-        let keys = self;
-        for (there, table) in [
-            (keys.compress.is_some(), "compress"),
-            (keys.checkpoint.is_some(), "checkpoint"),
-            (keys.transfer.is_some(), "transfer"),
-        ] {
-            if there && !keys.route.traits().tables.contains(&table) {
-                let what = format!("the keys of [file.{table}] are for route \"{table}\"");
-                return Err(
-                    Error::new(ErrorKind::Config, what).hint(format!("set route = \"{table}\", or remove the table"))
-                );
+/// The keys of a rule that have not been read yet.
+struct Keys<'t> {
+    text: &'t str,
+    route: Route,
+    span: Range<usize>,
+    flat: DeTable<'t>,
+}
+
+/// The type of what has no keys.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoKeys {}
+
+impl Keys<'_> {
+    fn read(mut self) -> Result<RouteRule> {
+        let rule = match self.route {
+            Route::Compress => RouteRule::Compress(self.take("compress")?),
+            // So that a trial ends by changing one word.
+            Route::Estimate => RouteRule::Estimate(self.take::<EstimateKeys>("compress")?.into()),
+            Route::File => RouteRule::File,
+            Route::Checkpoint => RouteRule::Checkpoint(self.take("checkpoint")?),
+            Route::Transfer => {
+                // A file that is kept of a transfer is compressed.
+                let kept = self.take::<KeptKeys>("compress")?.into();
+                RouteRule::Transfer(self.take("transfer")?, kept)
+            }
+            Route::Stage => {
+                let keys = self.take::<KeptKeys>("compress")?.into();
+                RouteRule::Stage(self.take("stage")?, keys)
+            }
+        };
+        let rest = std::mem::take(&mut self.flat);
+        self.parse::<NoKeys>(rest).map(|NoKeys {}| rule)
+    }
+
+    /// The keys that `T` has: those in the table of this name, and those in `[[file]]` itself.
+    fn take<T: DeserializeOwned>(&mut self, table: &str) -> Result<T> {
+        let mut keys = match self.flat.remove(table).map(|value| (value.span(), value.into_inner())) {
+            Some((_, DeValue::Table(keys))) => keys,
+            Some((span, other)) => {
+                let value = Spanned::new(span, other).into_deserializer();
+                return T::deserialize(value).map_err(|error| misread(self.text, error));
+            }
+            None => DeTable::new(),
+        };
+        for key in keys_of::<T>() {
+            let Some((name, value)) = self.flat.remove_entry(*key) else { continue };
+            if keys.insert(name, value).is_some() {
+                let what = format!("'{key}' is there twice: in [[file]], and in [file.{table}]");
+                return Err(Error::new(ErrorKind::Config, what).hint("keep one of them"));
             }
         }
-        let mut compress = keys.compress.unwrap_or_default();
-        let mut checkpoint = keys.checkpoint.unwrap_or_default();
-        let mut transfer = keys.transfer.unwrap_or_default();
-        if keys.route == Route::Checkpoint {
-            move_into!(checkpoint: keys.goal);
-        } else {
-            move_into!(compress: keys.goal);
-        }
-        move_into!(compress: keys.when, keys.portable, keys.low, keys.high, keys.output, keys.wait, keys.variables);
-        move_into!(checkpoint: keys.group_size, keys.scheme, keys.block_size, keys.similar, keys.bundle_below);
-        move_into!(checkpoint: keys.copies, keys.ranks, keys.sets, keys.remove_originals, keys.settle);
-        move_into!(transfer: keys.from, keys.to, keys.publish, keys.every, keys.exclude, keys.replay, keys.write_only, keys.in_flight, keys.when_late, keys.timeout, keys.rendezvous);
-        match keys.keep {
-            Some(KeepKey::Sets(sets)) => put(&mut checkpoint.keep, Some(sets), "keep", "checkpoint")?,
-            Some(KeepKey::File(keep)) => put(&mut transfer.keep, Some(keep), "keep", "transfer")?,
-            None => {}
-        }
-        Ok(FileRule {
-            pattern: keys.pattern,
-            route: keys.route,
-            compress,
-            checkpoint,
-            transfer,
-            directory: PathBuf::new(),
+        self.parse(keys)
+    }
+
+    fn parse<T: DeserializeOwned>(&self, keys: DeTable<'_>) -> Result<T> {
+        let names: Vec<(Range<usize>, String)> = keys.keys().map(|key| (key.span(), key.to_string())).collect();
+        let table = Spanned::new(self.span.clone(), DeValue::Table(keys));
+        T::deserialize(table.into_deserializer()).map_err(|error| {
+            let is_it = |(span, _): &&(Range<usize>, String)| Some(span) == error.span().as_ref();
+            let unknown = names.iter().find(is_it).filter(|_| error.message().starts_with("unknown field"));
+            match unknown {
+                Some((_, key)) => {
+                    let (what, hint) = refused(self.route, key);
+                    located(self.text, error, &what).hint(hint)
+                }
+                None => misread(self.text, error),
+            }
         })
     }
 }
 
-/// Puts a value that is given into its place, which has to be free.
-fn put<T>(place: &mut Option<T>, given: Option<T>, key: &str, table: &str) -> Result<()> {
-    if given.is_none() {
-        return Ok(());
+/// The message and the hint for a key that a route does not have.
+fn refused(route: Route, key: &str) -> (String, String) {
+    let Traits { word, does, .. } = *route.traits();
+    let has = |other: &&Route| keys_of_route(**other).contains(&key) || other.traits().word == key;
+    let others: Vec<&str> = Route::ALL.iter().filter(has).map(|other| other.traits().word).collect();
+    let own = keys_of_route(route);
+    let listed = |keys: &[&str]| keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
+    let expected = if own.is_empty() { String::new() } else { format!("; expected one of {}", listed(&own)) };
+    if others.is_empty() {
+        let rest = Route::ALL.into_iter().flat_map(keys_of_route).filter(|key| !own.contains(key));
+        let rest: Vec<&str> = rest.collect::<BTreeSet<_>>().into_iter().collect();
+        let what = format!("unknown key '{key}' of route \"{word}\"{expected}; other routes have {}", listed(&rest));
+        return (what, "the keys are described in docs/cli.md".to_owned());
     }
-    if place.is_some() {
-        let what = format!("'{key}' is there twice: in [[file]], and in [file.{table}]");
-        return Err(Error::new(ErrorKind::Config, what).hint("keep one of them"));
+    let routes = others.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" or ");
+    let (what, it) = match others.as_slice() {
+        [table] if *table == key => (format!("the keys of [file.{key}] are"), "the table".to_owned()),
+        _ => (format!("'{key}' is"), format!("'{key}'")),
+    };
+    let what = format!("route = \"{word}\" {does}: {what} for route {routes}{expected}");
+    (what, format!("set route = {routes}, or remove {it}"))
+}
+
+/// The keys that rules of a route may have.
+fn keys_of_route(route: Route) -> Vec<&'static str> {
+    match route {
+        Route::Compress => keys_of::<CompressRule>().to_vec(),
+        Route::Estimate => keys_of::<EstimateKeys>().to_vec(),
+        Route::File => Vec::new(),
+        Route::Checkpoint => keys_of::<CheckpointRule>().to_vec(),
+        Route::Transfer => [keys_of::<TransferRule>(), keys_of::<KeptKeys>()].concat(),
+        Route::Stage => [keys_of::<StageRule>(), keys_of::<KeptKeys>()].concat(),
     }
-    *place = given;
-    Ok(())
+}
+
+/// The keys that a type has. Serde lists them in its error for an unknown key.
+fn keys_of<T: DeserializeOwned>() -> &'static [&'static str] {
+    let nothing = MapDeserializer::<_, Expected>::new(std::iter::once(("", ())));
+    T::deserialize(nothing).err().map_or(&[], |Expected(keys)| keys)
+}
+
+/// The keys that a type would have taken.
+#[derive(Debug)]
+struct Expected(&'static [&'static str]);
+
+impl Display for Expected {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}
+
+impl std::error::Error for Expected {}
+
+impl de::Error for Expected {
+    fn custom<T: Display>(_: T) -> Self {
+        Self(&[])
+    }
+
+    fn unknown_field(_: &str, expected: &'static [&'static str]) -> Self {
+        Self(expected)
+    }
 }

@@ -6,25 +6,32 @@ mod checks;
 mod compress;
 mod dtf;
 mod keys;
+mod misread;
 mod restart;
 mod route;
 mod rule;
+mod stage;
+mod tier;
 mod transfer;
 
 pub use checkpoint::CheckpointRule;
 pub use compress::{CompressRule, Output, VariableRule, Wait, When};
 pub use restart::{NamePattern, Ranks, RestartFiles, Time};
 pub use route::{Route, Traits};
-pub use rule::FileRule;
+pub use rule::{FileRule, RouteRule};
+pub use stage::{Least, StageRule};
+pub use tier::{Emulation, MEMORY, Rate, Size, TierRule};
 pub use transfer::{InFlight, Publish, TransferRule, WhenLate};
 
 use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_flow::energy::Site;
+use misread::misread;
+use serde::de::{IgnoredAny, IntoDeserializer};
 use serde::{Deserialize, Serialize};
-
-use keys::FileKeys;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 /// The whole file.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -33,6 +40,9 @@ pub struct Config {
     pub machine: Machine,
     /// What the centre pays for stored bytes; without it, reports say nothing of that.
     pub site: Option<Site>,
+    /// Where files of route `stage` wait, the fastest first; the last one is where they stay.
+    #[serde(default)]
+    pub tier: Vec<TierRule>,
     /// What matters for each family of files; the first match wins.
     pub file: Vec<FileRule>,
 }
@@ -45,7 +55,11 @@ struct Keys {
     machine: Machine,
     site: Option<Site>,
     #[serde(default)]
-    file: Vec<FileKeys>,
+    tier: Vec<TierRule>,
+    /// Each is read as its route has it.
+    #[serde(default)]
+    #[expect(dead_code, reason = "here it is only to be a list")]
+    file: Vec<IgnoredAny>,
 }
 
 /// `[machine]`
@@ -85,22 +99,26 @@ impl Config {
     /// # Errors
     /// `Config` with line and column.
     pub fn parse(text: &str) -> Result<Self> {
-        let table: toml::Table = toml::from_str(text).map_err(|error| misread(&error))?;
-        if table.is_empty() {
+        let table = DeTable::parse(text).map_err(|error| misread(text, error))?;
+        if table.get_ref().is_empty() {
             return Err(Error::new(ErrorKind::Config, "the file says nothing")
                 .hint("add [[file]] with a pattern, such as pattern = \"*.nc\"; docs/run.md has an example"));
         }
-        let Keys { machine, site, file } = toml::from_str(text).map_err(|error| misread(&error))?;
+        let rules = table.get_ref().get("file").and_then(|file| file.get_ref().as_array()).cloned();
+        let keys = Keys::deserialize(table.into_deserializer()).map_err(|error| misread(text, error))?;
+        let Keys { machine, site, tier, .. } = keys;
         if let Some(site) = &site {
             site.check()?;
         }
+        tier::check(&tier)?;
         // Every rule is resolved once now, so that a mistake shows before any work is done.
-        let rule = |keys: FileKeys| {
-            let place = format!("[[file]] pattern '{}'", keys.pattern);
-            keys.into_rule().and_then(|rule| checks::check(&rule).map(|()| rule)).map_err(|error| error.at(place))
+        let rule = |file: Spanned<DeValue<'_>>| {
+            let rule = keys::rule(text, file)?;
+            let place = |error: Error| error.at(format!("[[file]] pattern '{}'", rule.pattern));
+            checks::check(&rule, &tier).map_err(place).map(|()| rule)
         };
-        let file = file.into_iter().map(rule).collect::<Result<_>>()?;
-        Ok(Self { machine, site, file })
+        let file = rules.into_iter().flatten().map(rule).collect::<Result<_>>()?;
+        Ok(Self { machine, site, tier, file })
     }
 
     /// The first rule whose pattern matches `path`.
@@ -110,34 +128,8 @@ impl Config {
 
     /// All rules for `path`, in their order.
     pub fn rules_for(&self, path: &Path) -> impl Iterator<Item = &FileRule> {
-        self.file.iter().filter(|rule| rule.pattern.matches(path) && !rule.transfer.excludes(path))
+        self.file.iter().filter(|rule| rule.pattern.matches(path) && !rule.transfer().excludes(path))
     }
-}
-
-/// An error of the parser, which speaks of the types of this program.
-fn misread(error: &toml::de::Error) -> Error {
-    const WORDS: [(&str, &str); 13] = [
-        ("struct VariableRule", "a table of settings"),
-        ("struct CompressRule", "a table of keys"),
-        ("struct CheckpointRule", "a table of keys"),
-        ("struct TransferRule", "a table of keys"),
-        ("struct FileKeys", "a table of keys"),
-        ("unknown variant", "unknown value"),
-        ("a sequence", "a list"),
-        ("f64", "a number"),
-        ("f32", "a number"),
-        ("usize", "a whole number from 0 on"),
-        ("u64", "a whole number from 0 on"),
-        ("u32", "a whole number from 0 on"),
-        ("u8", "a whole number from 0 on"),
-    ];
-    let said = error.message();
-    let plain = WORDS.iter().fold(said.to_owned(), |said, (type_name, words)| said.replace(type_name, words));
-    let hint = match said {
-        "invalid type: map, expected a sequence" => "write [[file]], in double brackets: there may be several",
-        _ => "the keys are described in docs/cli.md",
-    };
-    Error::new(ErrorKind::Config, error.to_string().replace(said, &plain).trim_end().to_owned()).hint(hint)
 }
 
 #[cfg(test)]
@@ -182,7 +174,7 @@ similar = ["Grid[0-9]+/(.*)"]
         )
         .unwrap();
         assert_eq!(
-            (config.file[0].checkpoint.scheme, config.file[0].checkpoint.group_size),
+            (config.file[0].checkpoint().scheme, config.file[0].checkpoint().group_size),
             (Some(Scheme::AwareBlock), Some(32))
         );
     }
@@ -194,7 +186,7 @@ similar = ["Grid[0-9]+/(.*)"]
             let more =
                 format!("ranks = {ranks}\nsets = \"s\"\nkeep = 2\nremove_originals = true\nsettle = \"1min 2s\"");
             let config = Config::parse(&format!("{text}{more}")).unwrap();
-            assert_eq!(config.file[0].checkpoint.ranks, Some(Ranks(expected)));
+            assert_eq!(config.file[0].checkpoint().ranks, Some(Ranks(expected)));
             let again: Config = serde_json::from_str(&serde_json::to_string(&config).unwrap()).unwrap();
             assert_eq!(again, config);
             assert!(again.rule_for(Path::new("/a/out/r_1_2")).is_some());
@@ -252,7 +244,7 @@ similar = ["Grid[0-9]+/(.*)"]
             "[[file]]\npattern = \"*\"\nroute = \"checkpoint\"\nblock_size = 0\n",
             "[[file]]\npattern = \"*\"\nroute = \"checkpoint\"\nsimilar = [\"Grid[\"]\n",
             "[[file]]\npattern = \"*\"\nroute = \"checkpoint\"\nvariables.T.max_abs_error = 0.1\n",
-            "[[file]]\npattern = \"*\"\nroute = \"checkpoint\"\nwhen = \"write\"\n",
+            "[[file]]\npattern = \"*\"\nroute = \"checkpoint\"\nwhen = \"close\"\n",
             "[[file]]\npattern = \"r{step}\"\n",
             "[[file]]\npattern = \"r{step}\"\nroute = \"checkpoint\"\nranks = 3\n",
             "[[file]]\npattern = \"*\"\nkeep = 3\n",
@@ -282,12 +274,12 @@ similar = ["Grid[0-9]+/(.*)"]
     fn a_transfer_has_two_sides_and_may_keep_a_file() {
         let rule = |more: &str| Config::parse(&format!("{TRANSFER}from = \"a\"\nto = [\"b\"]\n{more}"));
         for (more, keep) in [("", false), ("keep = false", false), ("keep = true", true)] {
-            assert_eq!(rule(more).unwrap().file[0].transfer.keep(), keep);
+            assert_eq!(rule(more).unwrap().file[0].transfer().keep(), keep);
         }
         let kept = rule("keep = true\ngoal = \"ratio\"\n[file.compress]\nvariables.T.max_abs_error = 0.1\n").unwrap();
-        assert_eq!((kept.file[0].settings().unwrap().rules.len(), kept.file[0].compress.goal.is_some()), (1, true));
+        assert_eq!((kept.file[0].settings().unwrap().rules.len(), kept.file[0].compress().goal.is_some()), (1, true));
         let bound = "in_flight = \"bound\"\nvariables.T.max_rel_error = 0.1\n";
-        let meant = |more: &str| rule(&format!("{bound}{more}")).map(|config| config.file[0].transfer.in_flight());
+        let meant = |more: &str| rule(&format!("{bound}{more}")).map(|config| config.file[0].transfer().in_flight());
         for more in [
             "",
             "keep = true\ngoal = \"ratio\"",
@@ -333,7 +325,7 @@ similar = ["Grid[0-9]+/(.*)"]
             assert!(rule(more).is_err(), "{more}");
         }
         let read = |more: &str| -> Vec<u64> {
-            let rule = rule(more).unwrap().file.remove(0).transfer;
+            let rule = rule(more).unwrap().file.remove(0).transfer().clone();
             (1..13).filter(|&session| rule.is_read(session)).collect()
         };
         assert_eq!((read("").len(), read("every = 1").len(), read("every = 6")), (12, 12, vec![6, 12]));
@@ -356,7 +348,7 @@ similar = ["Grid[0-9]+/(.*)"]
         let checkpoint = "group_size = 4\nscheme = \"aware\"\nblock_size = 512\nsimilar = [\"A[0-9]\"]\nbundle_below = 9\n\
                           copies = 2\nranks = 3\nsets = \"s\"\nkeep = 3\nremove_originals = true\nsettle = \"1s\"\n\
                           goal = \"speed\"\n";
-        let compress = "when = \"write\"\ngoal = \"ratio\"\nportable = \"standard\"\nlow = \"v18\"\nhigh = \"v114\"\n\
+        let compress = "when = \"close\"\ngoal = \"ratio\"\nportable = \"standard\"\nlow = \"v18\"\nhigh = \"v114\"\n\
                         variables.T.chain = \"zstd:9\"\n";
         let any = "[[file]]\npattern = \"*\"\n";
         let transfer = "from = \"a\"\nto = [\"b\", \"c d\"]\nkeep = true\nwhen_late = \"wait\"\npublish = \"sync\"\nevery = 6\nexclude = [\"x*\"]\nreplay = true\ntimeout = \"2s\"\nrendezvous = \"r\"\n";
@@ -384,10 +376,10 @@ similar = ["Grid[0-9]+/(.*)"]
         ))
         .unwrap();
         let [restart, history] = config.file.as_slice() else { panic!("{config:?}") };
-        assert_eq!(restart.checkpoint.keep.map(std::num::NonZeroU32::get), Some(3));
-        assert_eq!(restart.compress, CompressRule::default());
+        assert_eq!(restart.checkpoint().keep.map(std::num::NonZeroU32::get), Some(3));
+        assert_eq!(*restart.compress(), CompressRule::default());
         assert_eq!(history.settings().unwrap().rules[0].quality.unwrap().max_abs_error, Some(0.1));
-        assert_eq!(history.checkpoint, CheckpointRule::default());
+        assert_eq!(*history.checkpoint(), CheckpointRule::default());
     }
 
     #[test]
@@ -426,10 +418,11 @@ similar = ["Grid[0-9]+/(.*)"]
     fn keys_that_nobody_would_heed_are_refused() {
         for (keys, word) in [
             ("route = \"file\"\ngoal = \"ratio\"", "route = \"file\""),
-            ("route = \"file\"\nwhen = \"write\"", "route = \"file\""),
+            ("route = \"file\"\nwhen = \"close\"", "route = \"file\""),
             ("route = \"file\"\nvariables.T.max_abs_error = 0.1", "route = \"file\""),
-            ("when = \"write\"\noutput = \"zarr\"", "when = \"write\""),
-            ("when = \"write\"\nwait = \"close\"", "when = \"write\""),
+            ("when = \"close\"\noutput = \"zarr\"", "when = \"close\""),
+            ("when = \"close\"\nwait = \"close\"", "when = \"close\""),
+            ("when = \"write\"", "no longer"),
         ] {
             let error = Config::parse(&format!("[[file]]\npattern = \"*\"\n{keys}\n")).unwrap_err();
             assert!(error.kind() == ErrorKind::Config && error.to_string().contains(word), "{keys}: {error}");
@@ -440,12 +433,16 @@ similar = ["Grid[0-9]+/(.*)"]
     fn mistakes_in_tables_show_the_line() {
         for (text, line, word) in [
             (format!("{CHECKPOINT}[file.checkpoint]\nkep = 3\n"), 5, "keep"),
-            (format!("{CHECKPOINT}[file.checkpoint]\nportable = \"core\"\n"), 5, "unknown field `portable`"),
+            (
+                format!("{CHECKPOINT}[file.checkpoint]\nportable = \"core\"\n"),
+                5,
+                "'portable' is for route \"compress\"",
+            ),
             (format!("{CHECKPOINT}[file.checkpoint]\nkeep = 0\n"), 5, "nonzero"),
             (format!("{CHECKPOINT}checkpoint = 3\n"), 4, "a table of keys"),
-            ("[[file]]\npattern = \"*\"\n[file.compress]\nwhen = \"now\"\n".to_owned(), 4, "unknown value"),
+            ("[[file]]\npattern = \"*\"\n[file.compress]\nwhen = \"now\"\n".to_owned(), 4, "is no value of 'when'"),
             ("[[file]]\npattern = \"*\"\n[file.compress.variables.T]\nchnks = 1\n".to_owned(), 4, "chunks"),
-            ("[[file]]\npattern = \"*\"\n[file.stage]\n".to_owned(), 3, "unknown field `stage`"),
+            ("[[file]]\npattern = \"*\"\n[file.stash]\n".to_owned(), 3, "unknown key 'stash'"),
         ] {
             let error = Config::parse(&text).unwrap_err().to_string();
             assert!(error.contains(&format!("line {line}, column")) && error.contains(word), "{text}: {error}");

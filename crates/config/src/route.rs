@@ -18,6 +18,8 @@ pub enum Route {
     Checkpoint,
     /// Into the memory of programs that read the file.
     Transfer,
+    /// A standard file, which waits in fast tiers on its way to its place.
+    Stage,
 }
 
 /// What distinguishes a route.
@@ -25,8 +27,8 @@ pub enum Route {
 pub struct Traits {
     /// Its name in `knarr.toml`.
     pub word: &'static str,
-    /// Tables of keys that its rules may have, its own included.
-    pub(super) tables: &'static [&'static str],
+    /// What it does with files, behind its name.
+    pub(super) does: &'static str,
     /// Programs tell the launcher when they open such a file for writing and when they close it.
     pub is_told: bool,
     /// The launcher does something with the file once it is closed, by itself.
@@ -44,7 +46,7 @@ pub struct Traits {
 /// Nobody hears of the file, and it stays.
 const UNTOUCHED: Traits = Traits {
     word: "file",
-    tables: &[],
+    does: "leaves files as they are",
     is_told: false,
     is_done_when_closed: false,
     may_be_replaced: false,
@@ -55,7 +57,7 @@ const UNTOUCHED: Traits = Traits {
 
 const COMPRESS: Traits = Traits {
     word: "compress",
-    tables: &["compress"],
+    does: "makes one compressed file of each",
     is_told: true,
     is_done_when_closed: true,
     may_be_replaced: true,
@@ -64,10 +66,15 @@ const COMPRESS: Traits = Traits {
     ..UNTOUCHED
 };
 
+const STAGE: Traits = Traits {
+    word: "stage",
+    does: "makes one compressed file of each in a fast tier, and moves it to its place",
+    ..COMPRESS
+};
+
 const ESTIMATE: Traits = Traits {
     word: "estimate",
-    // So that a trial ends by changing one word.
-    tables: &["compress"],
+    does: "writes no file, and tells what compressing would give",
     is_told: true,
     is_done_when_closed: true,
     not_repacked: Some("it is to stay untouched, and 'knarr run' tells what compressing it would give"),
@@ -77,7 +84,7 @@ const ESTIMATE: Traits = Traits {
 
 const CHECKPOINT: Traits = Traits {
     word: "checkpoint",
-    tables: &["checkpoint"],
+    does: "packs every byte into sets once files are written",
     is_told: true,
     not_repacked: Some("it is for 'knarr checkpoint pack' and 'knarr run'"),
     ..UNTOUCHED
@@ -86,13 +93,16 @@ const CHECKPOINT: Traits = Traits {
 /// Components hand over what a rule says that they transfer: see `Snapshot::part`.
 const TRANSFER: Traits = Traits {
     word: "transfer",
-    // A file that is kept of a transfer is compressed.
-    tables: &["transfer", "compress"],
+    does: "hands values to the programs that read them",
     not_repacked: Some("it is for 'knarr run'"),
     ..UNTOUCHED
 };
 
 impl Route {
+    /// All of them.
+    pub(super) const ALL: [Self; 6] =
+        [Self::Compress, Self::Estimate, Self::File, Self::Checkpoint, Self::Transfer, Self::Stage];
+
     /// The row of this route.
     pub fn traits(self) -> &'static Traits {
         match self {
@@ -101,6 +111,7 @@ impl Route {
             Self::File => &UNTOUCHED,
             Self::Checkpoint => &CHECKPOINT,
             Self::Transfer => &TRANSFER,
+            Self::Stage => &STAGE,
         }
     }
 }
@@ -110,8 +121,8 @@ mod tests {
     use super::Route;
 
     #[test]
-    fn rows_have_the_names_and_tables_that_rules_have() {
-        for route in [Route::Compress, Route::Estimate, Route::File, Route::Checkpoint, Route::Transfer] {
+    fn rows_have_the_names_that_rules_have() {
+        for route in Route::ALL {
             let row = route.traits();
             assert_eq!(serde_json::to_value(route).unwrap(), row.word);
             // Only what is told of can be done when it is closed, and only that can be replaced.

@@ -1,6 +1,7 @@
 //! A rule: what matters for a family of files.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use knarr_array::error::Result;
 use knarr_checkpoint::PackOptions;
@@ -8,37 +9,96 @@ use knarr_flow::settings::Settings;
 use serde::{Deserialize, Serialize};
 
 use super::checkpoint::CheckpointRule;
-use super::compress::{CompressRule, Output, When};
+use super::compress::{CompressRule, Output};
 use super::restart::NamePattern;
 use super::route::Route;
+use super::stage::StageRule;
 use super::transfer::TransferRule;
 use knarr_array::path_bytes;
 
-/// `[[file]]`: what all routes have, and what each of them asks for. The keys of routes that are not this one's say nothing.
+/// `[[file]]`: what all routes have, and what this one is asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FileRule {
     /// Pattern of file names with `*`, `?` and `{member}`; for the route `checkpoint` also with `{step}` and `{rank}`.
     pub pattern: NamePattern,
-    /// Where the values go.
-    pub route: Route,
-    /// `[file.compress]`
-    pub compress: CompressRule,
-    /// `[file.checkpoint]`
-    pub checkpoint: CheckpointRule,
-    /// `[file.transfer]`
-    pub transfer: TransferRule,
+    /// Where the values go, and the keys of that route.
+    pub keys: RouteRule,
     /// Where the configuration lies: in a bucket, files have the names that they have below it. Empty if that is not known.
     #[serde(with = "path_bytes", default)]
     pub directory: PathBuf,
 }
 
+/// What a route is asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RouteRule {
+    /// `[file.compress]`
+    Compress(CompressRule),
+    /// `[file.compress]`, for a file that is not written.
+    Estimate(CompressRule),
+    /// Nothing.
+    File,
+    /// `[file.checkpoint]`
+    Checkpoint(CheckpointRule),
+    /// `[file.transfer]`, and `[file.compress]` for the file that may be kept.
+    Transfer(TransferRule, CompressRule),
+    /// `[file.stage]`, and `[file.compress]`.
+    Stage(StageRule, CompressRule),
+}
+
 impl FileRule {
+    /// Where the values go.
+    pub fn route(&self) -> Route {
+        match self.keys {
+            RouteRule::Compress(_) => Route::Compress,
+            RouteRule::Estimate(_) => Route::Estimate,
+            RouteRule::File => Route::File,
+            RouteRule::Checkpoint(_) => Route::Checkpoint,
+            RouteRule::Transfer(..) => Route::Transfer,
+            RouteRule::Stage(..) => Route::Stage,
+        }
+    }
+
+    /// What is asked for files that are compressed; nothing if the route compresses none.
+    pub fn compress(&self) -> &CompressRule {
+        static NOTHING: LazyLock<CompressRule> = LazyLock::new(CompressRule::default);
+        match &self.keys {
+            RouteRule::Compress(keys)
+            | RouteRule::Estimate(keys)
+            | RouteRule::Transfer(_, keys)
+            | RouteRule::Stage(_, keys) => keys,
+            RouteRule::File | RouteRule::Checkpoint(_) => &NOTHING,
+        }
+    }
+
+    /// What is asked for checkpoints; nothing if that is not the route.
+    pub fn checkpoint(&self) -> &CheckpointRule {
+        static NOTHING: LazyLock<CheckpointRule> = LazyLock::new(CheckpointRule::default);
+        if let RouteRule::Checkpoint(keys) = &self.keys { keys } else { &NOTHING }
+    }
+
+    /// What is asked for transfers; nothing if that is not the route.
+    pub fn transfer(&self) -> &TransferRule {
+        static NOTHING: LazyLock<TransferRule> = LazyLock::new(TransferRule::default);
+        if let RouteRule::Transfer(keys, _) = &self.keys { keys } else { &NOTHING }
+    }
+
+    /// As [`FileRule::transfer`], to be changed.
+    pub fn transfer_mut(&mut self) -> Option<&mut TransferRule> {
+        if let RouteRule::Transfer(keys, _) = &mut self.keys { Some(keys) } else { None }
+    }
+
+    /// What is asked of the way of a file through tiers; `None` if that is not the route.
+    pub fn stage(&self) -> Option<&StageRule> {
+        if let RouteRule::Stage(keys, _) = &self.keys { Some(keys) } else { None }
+    }
+
     /// The settings for files that are compressed.
     ///
     /// # Errors
     /// `Usage` for goals, chains, chunks or qualities that do not parse or contradict each other.
     pub fn settings(&self) -> Result<Settings> {
-        self.compress.settings()
+        self.compress().settings()
     }
 
     /// The same for files of a program, which are to be there in any case: what a file does not allow is left out.
@@ -51,10 +111,10 @@ impl FileRule {
 
     /// What is made of the values that a program hands over for `file`, an absolute path: another path, or a URL.
     pub fn made_of(&self, file: &Path) -> PathBuf {
-        match self.compress.output() {
+        match self.compress().output() {
             Output::Netcdf4 | Output::Classic => file.to_owned(),
             Output::Zarr => store_of(file),
-            Output::S3(url) => {
+            Output::At(url) => {
                 // Files of other directories keep these, too.
                 let below = |top: &Path| file.strip_prefix(top).ok().filter(|name| name.is_relative());
                 let name = below(&self.directory).or_else(|| below(Path::new("/"))).unwrap_or(file);
@@ -68,17 +128,17 @@ impl FileRule {
     /// # Errors
     /// `Usage` for a goal or expressions that make no sense, which reading the configuration refuses.
     pub fn pack_options(&self) -> Result<PackOptions> {
-        self.checkpoint.pack_options()
+        self.checkpoint().pack_options()
     }
 
-    /// True if files that match are compressed as the program writes them.
-    pub fn compresses_writes(&self) -> bool {
-        self.route == Route::Compress && self.compress.when() == When::Write
+    /// True if a program hands over what it writes with HDF5, rather than to write plain files that are packed when they are closed.
+    pub fn hands_over_hdf5(&self) -> bool {
+        self.route().traits().is_handed_over && self.compress().when.is_none()
     }
 
     /// True if it asks for anything that could not be served.
     pub fn says_anything(&self) -> bool {
-        self.compress.says_anything()
+        self.compress().says_anything()
     }
 }
 

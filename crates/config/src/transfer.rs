@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::restart::{NamePattern, Time};
 
@@ -59,13 +59,14 @@ const LONGEST_NAME: usize = 64;
 
 /// `[file.transfer]`
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table of keys")]
 pub struct TransferRule {
     /// The component that writes the file.
     pub from: Option<String>,
     /// The components that read it.
     pub to: Option<Vec<String>>,
     /// Whether a file is made, too, when the readers have had a session.
+    #[serde(default, deserialize_with = "file")]
     pub keep: Option<bool>,
     /// What becomes of sessions that a reader does not take.
     pub when_late: Option<WhenLate>,
@@ -85,6 +86,16 @@ pub struct TransferRule {
     pub timeout: Option<Time>,
     /// Directory in which components meet, relative to the configuration file.
     pub rendezvous: Option<PathBuf>,
+}
+
+/// `keep`, which another route has, too.
+fn file<'de, D: Deserializer<'de>>(value: D) -> Result<Option<bool>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "true or false; for route \"checkpoint\": a number of sets")]
+    enum Keep {
+        File(bool),
+    }
+    Ok(Option::<Keep>::deserialize(value)?.map(|Keep::File(keep)| keep))
 }
 
 impl TransferRule {
@@ -161,11 +172,6 @@ impl TransferRule {
     /// All components.
     pub fn components(&self) -> impl Iterator<Item = &str> {
         std::iter::once(self.from()).chain(self.to().iter().map(String::as_str))
-    }
-
-    /// True if it asks for anything.
-    pub(super) fn says_anything(&self) -> bool {
-        *self != Self::default()
     }
 
     /// Refuses values that make no sense.

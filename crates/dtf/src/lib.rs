@@ -1,6 +1,6 @@
 //! `libdtf.so`: the names of DTF, the Data Transfer Framework, for C and for Fortran, without any effect. Programs that call
 //! DTF are linked with it. Alone they use the file system, as PnetCDF does. Under `knarr run` the functions in
-//! `libknarr_preload.so` (`crates/pnetcdf/src/calls/dtf.rs`) come first.
+//! `libknarr_preload.so` (`crates/hooks/pnetcdf/src/calls/dtf.rs`) come first.
 
 use std::ffi::{c_char, c_int};
 

@@ -11,8 +11,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::engine::Engine;
 use crate::store::Source;
+use crate::threads::engine::Engine;
 use knarr_array::error::{Error, Result};
 use knarr_array::model::Variable;
 use knarr_array::region::{Placed, Region, copy_region, each_chunk};
@@ -183,7 +183,7 @@ impl<'a> Bands<'a> {
             let number = reading.begun;
             reading.begun += 1;
             drop(reading);
-            let under_way = UnderWay(band);
+            let under_way = ReadGuard(band);
             let outcome = self.engine.check_cancelled().and_then(|()| self.read_piece(plan, band, number, &mut bytes));
             if let Err(error) = outcome {
                 locked(&band.reading).failed.get_or_insert(error);
@@ -275,9 +275,9 @@ impl Reading {
 }
 
 /// A piece being read. A thread that panics must not be waited for.
-struct UnderWay<'a>(&'a Band);
+struct ReadGuard<'a>(&'a Band);
 
-impl Drop for UnderWay<'_> {
+impl Drop for ReadGuard<'_> {
     fn drop(&mut self) {
         let mut reading = locked(&self.0.reading);
         reading.done += 1;

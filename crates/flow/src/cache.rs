@@ -19,14 +19,14 @@ pub struct ChunkCache(Mutex<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    slots: HashMap<Key, Kept>,
+    slots: HashMap<Key, CachedChunk>,
     bytes: usize,
     limit: usize,
     clock: u64,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct CachedChunk {
     slot: Slot,
     bytes: usize,
     used: u64,
@@ -119,7 +119,7 @@ impl Inner {
         self.clock += 1;
         self.bytes += bytes;
         let slot = Slot::default();
-        self.slots.insert(key, Kept { slot: Arc::clone(&slot), bytes, used: self.clock, is_ahead });
+        self.slots.insert(key, CachedChunk { slot: Arc::clone(&slot), bytes, used: self.clock, is_ahead });
         slot
     }
 

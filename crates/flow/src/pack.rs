@@ -1,19 +1,19 @@
 //! Arrays in memory, each packed into one frame: what the bindings for other languages use.
 
-use crate::engine::Engine;
 use crate::pipeline::{Buffers, ChunkEncoder, ChunkOutcome, Container, plan_array};
 use crate::settings::{ChunkRule, VariableSettings};
+use crate::threads::engine::Engine;
 use knarr_array::array::ArrayView;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::goal::Goal;
 use knarr_array::quality::Quality;
-use knarr_choose::choose::FormatLimits;
+use knarr_choose::form::FormatLimits;
 use knarr_choose::plan::Choice;
 use knarr_codec::chain::{Chain, ChainSpec};
 use knarr_codec::codec::ReaderLevel;
 
 /// A frame is Knarr's own container: every codec may be used.
-const TARGET: FormatLimits = FormatLimits::Hdf5(ReaderLevel::Knarr);
+const TARGET: FormatLimits = FormatLimits::hdf5(ReaderLevel::Knarr);
 
 /// Packs arrays. Immutable, so that threads can share it; each call works in the calling thread alone, and equal
 /// arrays give equal frames.

@@ -152,7 +152,7 @@ impl Settings {
 
     /// Chunks of `variable`, which may be all that is known of its file. A name that is a dimension of the variable and
     /// comes with one number means the dimension; a variable is meant by its path, too.
-    pub fn chunks_of(&self, variable: &Variable) -> ChunkRule {
+    fn chunks_of(&self, variable: &Variable) -> ChunkRule {
         let (patterns, names) = self.matching(variable);
         let named = names.iter().rev().filter(|rule| rule.along(variable).is_none());
         if let Some(chunks) = named.filter_map(|rule| rule.chunks.clone()).next() {

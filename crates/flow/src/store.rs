@@ -3,9 +3,9 @@
 use std::any::Any;
 use std::path::Path;
 
-use crate::ahead::Ahead;
-use crate::allotted::Allotted;
-use crate::elsewhere::Elsewhere;
+use crate::offload::ahead::Ahead;
+use crate::offload::remote_encoder::RemoteEncoder;
+use crate::offload::reserved::ReservedOffset;
 use knarr_array::error::{Error, Result};
 use knarr_array::filter::Hdf5Filter;
 use knarr_array::model::{Attribute, ElementType, Model};
@@ -51,7 +51,7 @@ pub trait Source: Send + Sync {
     }
 
     /// Who keeps values at other places and encodes them there. Regions can be read all the same.
-    fn elsewhere(&self) -> Option<&dyn Elsewhere> {
+    fn remote_encoder(&self) -> Option<&dyn RemoteEncoder> {
         None
     }
 
@@ -61,7 +61,7 @@ pub trait Source: Send + Sync {
     }
 
     /// True if reading waits for a network: more threads read at once than there are processors.
-    fn is_far(&self) -> bool {
+    fn is_remote(&self) -> bool {
         false
     }
 
@@ -142,8 +142,8 @@ pub trait Values: Send + Sync {
         None
     }
 
-    /// As [`Source::elsewhere`], with numbers as they are here.
-    fn elsewhere(&self) -> Option<&dyn Elsewhere> {
+    /// As [`Source::remote_encoder`], with numbers as they are here.
+    fn remote_encoder(&self) -> Option<&dyn RemoteEncoder> {
         None
     }
 
@@ -176,6 +176,16 @@ pub enum Encoding {
     Zarr(Vec<serde_json::Value>),
 }
 
+impl Encoding {
+    /// Filters of HDF5 that chunks go through.
+    pub fn filters(&self) -> &[Hdf5Filter] {
+        match self {
+            Self::Hdf5(filters) => filters,
+            Self::Zarr(_) => &[],
+        }
+    }
+}
+
 /// One finished chunk.
 #[derive(Debug, Clone, Copy)]
 pub struct EncodedChunk<'a> {
@@ -189,9 +199,9 @@ pub struct EncodedChunk<'a> {
     pub filter_mask: u32,
 }
 
-/// A chunk that was encoded at another place, which writes it.
+/// A chunk that was encoded on another node, which writes it.
 #[derive(Debug, Clone, Copy)]
-pub struct ChunkToAllot<'a> {
+pub struct ChunkToReserve<'a> {
     /// As [`EncodedChunk::variable`].
     pub variable: usize,
     /// As [`EncodedChunk::position`].
@@ -225,9 +235,9 @@ pub trait Sink: Send {
     /// `Write`.
     fn put(&mut self, chunk: EncodedChunk<'_>) -> Result<()>;
 
-    /// True if [`Sink::allot`] can be called: the output lies where other nodes write, too, and see each other's bytes. It is
+    /// True if [`Sink::reserve`] can be called: the output lies where other nodes write, too, and see each other's bytes. It is
     /// the same before [`Sink::begin`] and after.
-    fn allots(&self) -> bool {
+    fn supports_external_writes(&self) -> bool {
         false
     }
 
@@ -236,7 +246,7 @@ pub trait Sink: Send {
     ///
     /// # Errors
     /// `Write`.
-    fn allot(&mut self, _chunk: ChunkToAllot<'_>) -> Result<Allotted> {
+    fn reserve(&mut self, _chunk: ChunkToReserve<'_>) -> Result<ReservedOffset> {
         Err(Error::internal("this output gives no places"))
     }
 

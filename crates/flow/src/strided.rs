@@ -23,7 +23,7 @@ impl ReadAt for File {
 
 /// Where the elements of an array lie. Element `(i, j, …)` starts at `begin + i * strides[0] + j * strides[1] + …`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct StridedLayout {
     /// First byte of the first element.
     pub begin: u64,
     /// Elements along each axis.
@@ -44,7 +44,7 @@ const WINDOW: u64 = 1 << 20;
 pub fn read_region(
     file: &dyn ReadAt,
     file_len: u64,
-    place: &Place,
+    place: &StridedLayout,
     size: usize,
     region: &Region,
     out: &mut Vec<u8>,
@@ -86,7 +86,7 @@ fn dot(a: &[u64], b: &[u64]) -> u64 {
 }
 
 /// Merges axes that are contiguous in the file: what is left are (count, stride) per axis and the bytes of a run.
-fn collapse(place: &Place, size: u64, count: &[u64]) -> (Vec<(u64, u64)>, u64) {
+fn collapse(place: &StridedLayout, size: u64, count: &[u64]) -> (Vec<(u64, u64)>, u64) {
     let mut run = size;
     let mut axes: Vec<(u64, u64)> = Vec::new();
     for (&n, &stride) in count.iter().zip(&place.strides).rev() {
@@ -109,7 +109,7 @@ struct Reader<'a> {
     run: u64,
 }
 
-impl Place {
+impl StridedLayout {
     /// A row-major array without gaps, of elements of `size` bytes.
     pub fn dense(begin: u64, shape: &[u64], size: usize) -> Self {
         let mut strides = vec![size as u64; shape.len()];

@@ -1,19 +1,15 @@
 //! A source over a file that lies elsewhere.
 
-use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use knarr_array::error::{Error, Result};
-use knarr_array::model::{ElementType, Model};
 use knarr_array::region::Region;
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::CodecList;
-use knarr_flow::ahead::Ahead;
-use knarr_flow::elsewhere::Elsewhere;
-use knarr_flow::store::{Source, Strings};
+use knarr_flow::store::Source;
 
-use crate::partial::Partial;
+use knarr_input::partial::Partial;
 
 /// What `open` makes of the copy, under the name `path`.
 ///
@@ -57,16 +53,10 @@ struct Fetched {
 // A method with a default that is not handed on would answer for the wrong source.
 #[deny(clippy::missing_trait_methods)]
 impl Source for Fetched {
-    fn model(&self) -> &Model {
-        self.source.model()
-    }
+    crate::delegate::delegate!(model, format, places, reading, unchanged, variables, as_any);
 
     fn path(&self) -> &Path {
         &self.path
-    }
-
-    fn format(&self) -> &str {
-        self.source.format()
     }
 
     fn read_region(&self, variable: usize, region: &Region, out: &mut Vec<u8>) -> Result<()> {
@@ -77,36 +67,8 @@ impl Source for Fetched {
         self.source.is_written(variable, region)
     }
 
-    fn is_far(&self) -> bool {
+    fn is_remote(&self) -> bool {
         true
-    }
-
-    fn will_read_all(&self) {
-        self.source.will_read_all();
-    }
-
-    fn limit_cache(&self, bytes: usize) {
-        self.source.limit_cache(bytes);
-    }
-
-    fn decode_seconds(&self) -> f64 {
-        self.source.decode_seconds()
-    }
-
-    fn axis_names(&self, variable: usize) -> Vec<Option<String>> {
-        self.source.axis_names(variable)
-    }
-
-    fn element_type(&self, variable: usize) -> Option<&ElementType> {
-        self.source.element_type(variable)
-    }
-
-    fn block(&self, variable: usize) -> Option<&[u64]> {
-        self.source.block(variable)
-    }
-
-    fn strings(&self, variable: usize) -> Option<Strings> {
-        self.source.strings(variable)
     }
 
     fn read_strings(&self, variable: usize, region: &Region) -> Result<Vec<String>> {
@@ -115,21 +77,5 @@ impl Source for Fetched {
 
     fn frame_chains(&self, variable: usize, codecs: &CodecList, most: usize) -> Result<Vec<(ChainSpec, usize)>> {
         self.source.frame_chains(variable, codecs, most).map_err(|error| self.names.tell(error))
-    }
-
-    fn unchanged(&self) -> Result<()> {
-        self.source.unchanged()
-    }
-
-    fn elsewhere(&self) -> Option<&dyn Elsewhere> {
-        self.source.elsewhere()
-    }
-
-    fn ahead(&self) -> Option<&dyn Ahead> {
-        self.source.ahead()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self.source.as_any()
     }
 }

@@ -9,9 +9,9 @@ use knarr_array::error::{Error, Result};
 use knarr_array::model::{Attribute, AttributeValue, Dimension, Model, Variable};
 use knarr_array::region::Region;
 use knarr_flow::ahead::Ahead;
-use knarr_flow::elsewhere::Elsewhere;
+use knarr_flow::remote_encoder::RemoteEncoder;
 use knarr_flow::store::{Source, Strings, Values};
-use knarr_handover::{Gathered, Held};
+use knarr_handover::{AssembledPuts, RankValues};
 
 use crate::classic::{self, NcType, Version};
 use crate::fills;
@@ -22,7 +22,7 @@ pub struct HandedOverSource {
     target: PathBuf,
     format: &'static str,
     model: Model,
-    puts: Gathered,
+    puts: AssembledPuts,
 }
 
 impl HandedOverSource {
@@ -31,7 +31,7 @@ impl HandedOverSource {
     ///
     /// # Errors
     /// `NotFound` or `Read`; `Corrupt` for a header or a put that makes no sense.
-    pub fn open(header: &Path, puts: Gathered, records: Option<u64>, target: &Path) -> Result<Self> {
+    pub fn open(header: &Path, puts: AssembledPuts, records: Option<u64>, target: &Path) -> Result<Self> {
         let records = match records {
             Some(records) => records,
             None => {
@@ -57,8 +57,8 @@ impl HandedOverSource {
     ///
     /// # Errors
     /// As for [`HandedOverSource::open`].
-    pub fn of_model(mut model: Model, ranks: impl IntoIterator<Item = Held>, target: &Path) -> Result<Self> {
-        let puts = Gathered::of(u64::MAX, ranks)?;
+    pub fn of_model(mut model: Model, ranks: impl IntoIterator<Item = RankValues>, target: &Path) -> Result<Self> {
+        let puts = AssembledPuts::of(u64::MAX, ranks)?;
         let Model { groups, variables } = &mut model;
         let dimensions = groups.first_mut().map(|root| root.dimensions.as_mut_slice()).unwrap_or_default();
         let mut grown = dimensions.iter_mut().filter(|dimension| dimension.unlimited).collect::<Vec<_>>();
@@ -80,7 +80,7 @@ impl HandedOverSource {
         Self::checked(target, "arrays (handed over)", model, puts)
     }
 
-    fn checked(target: &Path, format: &'static str, mut model: Model, puts: Gathered) -> Result<Self> {
+    fn checked(target: &Path, format: &'static str, mut model: Model, puts: AssembledPuts) -> Result<Self> {
         puts.check(|index, put| {
             let variable = model.variables.get(index).filter(|variable| variable.dtype == put.dtype);
             let variable = variable.ok_or_else(|| Error::corrupt("a put into no variable of the header"))?;
@@ -146,8 +146,8 @@ impl Source for HandedOverSource {
         self.puts.is_written(variable, region)
     }
 
-    fn elsewhere(&self) -> Option<&dyn Elsewhere> {
-        Values::elsewhere(&self.puts)
+    fn remote_encoder(&self) -> Option<&dyn RemoteEncoder> {
+        Values::remote_encoder(&self.puts)
     }
 
     fn ahead(&self) -> Option<&dyn Ahead> {

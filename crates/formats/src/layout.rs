@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use crate::format::Probe;
 use crate::open::find_layout;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_checkpoint::layout::{Extent, FileLayout, StoredVariable};
 use knarr_checkpoint::library;
+use knarr_input::format::Probe;
 
 /// Pieces shorter than [`SMALL`] bytes cost more to keep apart than they gain; a variable may have this many of them.
 const MANY: u64 = 1 << 16;
@@ -21,7 +21,7 @@ const SMALL: u64 = 64;
 /// `NotFound` or `Read` if it cannot be read; `Corrupt` or `Unsupported` for a damaged one.
 pub fn read(path: &Path) -> Result<FileLayout> {
     let probe = Probe::new(path)?;
-    let Some(length) = probe.len() else {
+    let Some(length) = probe.length() else {
         return Err(Error::new(ErrorKind::Read, "it is a directory").hint("name files").at(path.display().to_string()));
     };
     let found = match library::layout(path).transpose() {

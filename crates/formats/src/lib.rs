@@ -1,29 +1,26 @@
-//! Sources and sinks: HDF5/netCDF-4, classic netCDF, Zarr, NumPy (read), CSV, raw.
+//! Sources and sinks of all formats: classic netCDF, Zarr, NumPy (read), CSV, raw, and [`hdf5`], which is a crate of its own.
+#![forbid(unsafe_code)]
 
 pub mod classic;
 pub mod csv;
-mod described;
+mod delegate;
 mod fetched;
 mod fills;
-mod format;
 pub mod handed_over;
-pub mod hdf5;
-mod header;
 pub mod layout;
 mod npy;
 mod open;
-mod partial;
+pub mod output;
 mod plain;
 pub mod raw;
 mod records;
 mod remote;
 mod selected;
-mod shown;
 mod unchanged;
 pub mod zarr;
 
-pub use format::Inputs;
-pub use header::Apart;
+pub use knarr_hdf5 as hdf5;
+pub use knarr_input::{ExternalValues, Inputs};
 pub use open::{
     described, open, open_handed_over, open_hdf5_unlocked, open_header, open_watched, open_with, self_described,
 };

@@ -13,11 +13,11 @@ use knarr_array::region::{Region, row_major};
 use knarr_array::{Error, Result};
 use knarr_flow::settings::{ChunkRule, chunk_shape};
 use knarr_flow::store::Source;
-use knarr_flow::strided::{self, Place, ReadAt};
+use knarr_flow::strided::{self, ReadAt, StridedLayout};
 
-use crate::format::Format;
-use crate::partial::Input;
 use crate::raw;
+use knarr_input::format::Format;
+use knarr_input::partial::Input;
 
 /// An open file of NumPy.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ struct NpySource {
     /// True if the axes lie in the file in reverse.
     fortran_order: bool,
     /// Where elements lie, with the axes as they lie in the file.
-    place: Place,
+    place: StridedLayout,
     model: Model,
 }
 
@@ -80,7 +80,7 @@ impl NpySource {
             }
         }
         let stored_shape = if fortran_order { reversed(&shape) } else { shape };
-        let place = Place::dense(begin, &stored_shape, dtype.size());
+        let place = StridedLayout::dense(begin, &stored_shape, dtype.size());
         Ok(Self { path: path.to_owned(), file, file_len, order: endian, fortran_order, place, model })
     }
 

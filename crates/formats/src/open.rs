@@ -5,15 +5,16 @@ use std::path::Path;
 use knarr_array::model::Model;
 use knarr_array::{Error, Result};
 use knarr_codec::codec::CodecList;
-use knarr_flow::network::url_of;
 use knarr_flow::store::{Source, Values};
-use knarr_handover::Gathered;
+use knarr_flow::urls::url_of;
+use knarr_handover::AssembledPuts;
 
-use crate::format::{FindLayout, Format, Inputs, Probe};
-use crate::header::Apart;
 use crate::raw::RawSource;
 use crate::unchanged::Watched;
-use crate::{classic, csv, hdf5, npy, remote, zarr};
+use crate::{classic, csv, npy, remote, zarr};
+use knarr_hdf5 as hdf5;
+use knarr_input::format::{FindLayout, Format, Inputs, Probe};
+use knarr_input::header::ExternalValues;
 
 /// The formats whose files say themselves what they are, in the order in which they are tried.
 const FORMATS: &[Format] = &[hdf5::FORMAT, classic::FORMAT, zarr::FORMAT, zarr::ZIPPED, npy::FORMAT];
@@ -36,12 +37,12 @@ pub fn open_hdf5_unlocked(path: &Path, codecs: &CodecList) -> Result<hdf5::Hdf5S
 /// As for [`open`].
 pub fn open_handed_over(
     header: &Path,
-    puts: (Gathered, &[Option<u64>]),
+    puts: (AssembledPuts, &[Option<u64>]),
     target: &Path,
-    is_closed: bool,
+    state: hdf5::Handed,
     codecs: &CodecList,
 ) -> Result<Box<dyn Source>> {
-    Ok(Box::new(hdf5::Hdf5Source::handed_over(header, puts, target, is_closed, hdf5::resolver(codecs))?))
+    Ok(Box::new(hdf5::Hdf5Source::handed_over(header, puts, target, state, hdf5::resolver(codecs))?))
 }
 
 /// What a header describes whose values lie elsewhere, and which of the variables puts mean by a number. `addresses` are those
@@ -62,7 +63,7 @@ pub fn described(
     Ok((model, numbers))
 }
 
-/// A header: an HDF5 or netCDF-4 file, or a Zarr store, whose variables `apart` have their values in `values`, by their places
+/// A header: an HDF5 or netCDF-4 file, or a Zarr store, whose variables `external` have their values in `values`, by their places
 /// in that list. In messages it is called `name`.
 ///
 /// # Errors
@@ -70,13 +71,13 @@ pub fn described(
 pub fn open_header(
     header: &Path,
     name: &Path,
-    (apart, values): (&[Apart], Box<dyn Values>),
+    (external, values): (&[ExternalValues], Box<dyn Values>),
     codecs: &CodecList,
 ) -> Result<Box<dyn Source>> {
     if header.is_dir() {
-        return Ok(Box::new(zarr::ZarrSource::header(header, name, (apart, values), codecs)?));
+        return Ok(Box::new(zarr::ZarrSource::header(header, name, (external, values), codecs)?));
     }
-    Ok(Box::new(hdf5::Hdf5Source::header(header, name, (apart, values), hdf5::resolver(codecs))?))
+    Ok(Box::new(hdf5::Hdf5Source::header(header, name, (external, values), hdf5::resolver(codecs))?))
 }
 
 /// Opens `path`, whatever format it has. Chunks are decoded with `codecs` where the format allows it.
@@ -95,7 +96,7 @@ pub fn open(path: &Path, codecs: &CodecList) -> Result<Box<dyn Source>> {
 pub fn open_with(path: &Path, codecs: &CodecList, inputs: &Inputs) -> Result<Box<dyn Source>> {
     if let Some(url) = url_of(path) {
         let open_file = |copy: &Path, called: &Path| open_here(copy, called, codecs, inputs);
-        return remote::open((path, url), codecs, inputs.network.as_deref(), open_file);
+        return remote::open((path, url), codecs, inputs.stores.as_deref(), open_file);
     }
     open_here(path, path, codecs, inputs)
 }
@@ -110,7 +111,7 @@ fn open_here(path: &Path, called: &Path, codecs: &CodecList, inputs: &Inputs) ->
             return (format.open)(&probe, codecs, inputs);
         }
     }
-    if let (Some(layout), Some(_)) = (&inputs.raw, probe.len()) {
+    if let (Some(layout), Some(_)) = (&inputs.raw, probe.length()) {
         return Ok(Box::new(RawSource::open(path, called, layout)?));
     }
     let names: Vec<&str> = FORMATS.iter().chain([&TABLE]).map(|format| format.name).collect();

@@ -6,13 +6,12 @@
 
 use crate::classic::NcType;
 use knarr_array::array::DType;
-use knarr_array::model::{Dimension, ElementType, Model, StorageLayout, Variable};
+use knarr_array::model::{Dimension, Model, StorageLayout, Variable};
 use knarr_array::region::{Placed, Region, copy_region, fill_region, volume};
 use knarr_array::{Error, Result};
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::CodecList;
-use knarr_flow::store::{Source, Strings};
-use std::any::Any;
+use knarr_flow::store::Source;
 use std::collections::HashMap;
 
 /// `source` as readers of netCDF see it. Anything but netCDF-4 is returned as it is.
@@ -127,7 +126,7 @@ impl WholeRecords {
 // A method with a default that is not handed on would answer for the wrong source.
 #[deny(clippy::missing_trait_methods)]
 impl Source for WholeRecords {
-    crate::shown::pass_on!();
+    crate::delegate::delegate!(own_model, path, format, no_places, reading, is_remote, unchanged, variables, as_any);
 
     fn read_region(&self, variable: usize, region: &Region, out: &mut Vec<u8>) -> Result<()> {
         let (stored, shown) = self.variable(variable)?;
@@ -160,14 +159,6 @@ impl Source for WholeRecords {
         inside(&stored.shape, region).is_some_and(|part| self.source.is_written(variable, &part))
     }
 
-    fn block(&self, variable: usize) -> Option<&[u64]> {
-        self.source.block(variable)
-    }
-
-    fn strings(&self, variable: usize) -> Option<Strings> {
-        self.source.strings(variable)
-    }
-
     fn read_strings(&self, variable: usize, region: &Region) -> Result<Vec<String>> {
         let (stored, shown) = self.variable(variable)?;
         self.check(shown, region)?;
@@ -195,19 +186,7 @@ impl Source for WholeRecords {
         Ok(all)
     }
 
-    fn axis_names(&self, variable: usize) -> Vec<Option<String>> {
-        self.source.axis_names(variable)
-    }
-
-    fn element_type(&self, variable: usize) -> Option<&ElementType> {
-        self.source.element_type(variable)
-    }
-
     fn frame_chains(&self, variable: usize, codecs: &CodecList, most: usize) -> Result<Vec<(ChainSpec, usize)>> {
         self.source.frame_chains(variable, codecs, most)
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self.source.as_any()
     }
 }

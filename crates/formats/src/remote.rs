@@ -5,12 +5,12 @@ use std::path::Path;
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_codec::codec::CodecList;
-use knarr_flow::network::Network;
 use knarr_flow::store::Source;
+use knarr_flow::urls::StoreResolver;
 
 use crate::fetched;
-use crate::partial::Partial;
 use crate::zarr::{self, ZarrSource};
+use knarr_input::partial::Partial;
 
 /// Opens what is at `url`, which `path` is: a Zarr store there, or what `open_file` makes of a copy of the file and the name
 /// of the object.
@@ -20,14 +20,14 @@ use crate::zarr::{self, ZarrSource};
 pub(crate) fn open(
     (path, url): (&Path, &str),
     codecs: &CodecList,
-    network: Option<&dyn Network>,
+    stores: Option<&dyn StoreResolver>,
     open_file: impl FnOnce(&Path, &Path) -> Result<Box<dyn Source>>,
 ) -> Result<Box<dyn Source>> {
     let place = |error: Error| error.at_once(url);
-    let network = network.ok_or_else(|| {
+    let stores = stores.ok_or_else(|| {
         place(Error::unsupported("only files and directories of this machine are read here").hint("copy it here first"))
     })?;
-    let store = network.read(url).map_err(place)?;
+    let store = stores.read(url).map_err(place)?;
     if zarr::is_store(store.as_ref()).map_err(place)? {
         return Ok(Box::new(ZarrSource::open_in(store, path, codecs)?));
     }
@@ -37,7 +37,7 @@ pub(crate) fn open(
                 .hint("check the name, and that the end of the URL is not missing"),
         )
     };
-    let (folder, key) = network.object(url).map_err(place)?.ok_or_else(nothing)?;
+    let (folder, key) = stores.object(url).map_err(place)?.ok_or_else(nothing)?;
     let copy = Partial::of(folder, key.clone()).map_err(place)?.ok_or_else(nothing)?;
     fetched::open(copy, path, |copy| open_file(copy, Path::new(&key)))
 }

@@ -46,7 +46,7 @@ impl Selected {
 // A method with a default that is not handed on would answer for the wrong source.
 #[deny(clippy::missing_trait_methods)]
 impl Source for Selected {
-    crate::shown::pass_on!();
+    crate::delegate::delegate!(own_model, path, format, no_places, reading, is_remote, unchanged);
 
     fn read_region(&self, variable: usize, region: &Region, out: &mut Vec<u8>) -> Result<()> {
         self.source.read_region(self.index(variable)?, region, out)

@@ -1,19 +1,15 @@
 //! Notices that an input is written to while it is read: what was read then is of no one moment.
 
-use std::any::Any;
 use std::fs::Metadata;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_array::model::{ElementType, Model};
 use knarr_array::region::Region;
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::CodecList;
-use knarr_flow::ahead::Ahead;
-use knarr_flow::elsewhere::Elsewhere;
-use knarr_flow::store::{Source, Strings};
+use knarr_flow::store::Source;
 
 /// What an input was like before it was opened.
 #[derive(Debug)]
@@ -124,17 +120,7 @@ impl Watched {
 // A method with a default that is not handed on would answer for the wrong source.
 #[deny(clippy::missing_trait_methods)]
 impl Source for Watched {
-    fn model(&self) -> &Model {
-        self.source.model()
-    }
-
-    fn path(&self) -> &Path {
-        self.source.path()
-    }
-
-    fn format(&self) -> &str {
-        self.source.format()
-    }
+    crate::delegate::delegate!(model, path, format, places, reading, is_remote, variables, as_any);
 
     fn read_region(&self, variable: usize, region: &Region, out: &mut Vec<u8>) -> Result<()> {
         self.source.read_region(variable, region, out)
@@ -142,38 +128,6 @@ impl Source for Watched {
 
     fn is_written(&self, variable: usize, region: &Region) -> bool {
         self.source.is_written(variable, region)
-    }
-
-    fn is_far(&self) -> bool {
-        self.source.is_far()
-    }
-
-    fn will_read_all(&self) {
-        self.source.will_read_all();
-    }
-
-    fn limit_cache(&self, bytes: usize) {
-        self.source.limit_cache(bytes);
-    }
-
-    fn decode_seconds(&self) -> f64 {
-        self.source.decode_seconds()
-    }
-
-    fn axis_names(&self, variable: usize) -> Vec<Option<String>> {
-        self.source.axis_names(variable)
-    }
-
-    fn element_type(&self, variable: usize) -> Option<&ElementType> {
-        self.source.element_type(variable)
-    }
-
-    fn block(&self, variable: usize) -> Option<&[u64]> {
-        self.source.block(variable)
-    }
-
-    fn strings(&self, variable: usize) -> Option<Strings> {
-        self.source.strings(variable)
     }
 
     fn read_strings(&self, variable: usize, region: &Region) -> Result<Vec<String>> {
@@ -186,18 +140,6 @@ impl Source for Watched {
 
     fn unchanged(&self) -> Result<()> {
         self.unchanged.check().and_then(|()| self.source.unchanged())
-    }
-
-    fn elsewhere(&self) -> Option<&dyn Elsewhere> {
-        self.source.elsewhere()
-    }
-
-    fn ahead(&self) -> Option<&dyn Ahead> {
-        self.source.ahead()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self.source.as_any()
     }
 }
 

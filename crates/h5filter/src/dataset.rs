@@ -25,34 +25,34 @@ const IMPLIED: c_int = 0;
 const USER_DEFINED: c_int = 2;
 const MAX_RANK: usize = 32;
 
-/// Completes the client data of the filter in the property list: wishes stay, what was said about another dataset's
+/// Completes the client data of the filter in the property list: options stay, what was said about another dataset's
 /// chunks is replaced.
 ///
 /// # Errors
 /// `Quality` if the bound cannot be held for this type or pipeline; as for [`ClientData::parse`].
 pub(crate) fn complete(host: &CallerHdf5, plist: Id, datatype: Id) -> Result<()> {
     let (position, flags, words) = own_filter(host, plist)?;
-    let ClientData { wishes, .. } = ClientData::parse(&words)?;
+    let ClientData { options, .. } = ClientData::parse(&words)?;
     let chunks = if position > 0 {
-        if !wishes.quality.is_lossless() {
+        if !options.quality.is_lossless() {
             return Err(Error::new(
                 ErrorKind::Quality,
-                format!("another filter stands before Knarr's, which is to keep {}", wishes.quality),
+                format!("another filter stands before Knarr's, which is to keep {}", options.quality),
             )
             .hint("leave the other filter (shuffle, for example) out: the chain has what it needs"));
         }
         Chunks::Bytes
     } else {
         let mut spec = element(host, datatype)?;
-        wishes.quality.validate(spec.dtype)?;
+        options.quality.validate(spec.dtype)?;
         spec.shape = chunk_shape(host, plist)?;
         spec.fills = fill_value(host, plist, datatype, &spec)?;
-        let missing = wishes.missing.and_then(|value| spec.dtype.float_bits(value));
+        let missing = options.missing.and_then(|value| spec.dtype.float_bits(value));
         spec.fills.extend(missing.filter(|bits| !spec.fills.contains(bits)).into_iter().collect::<Vec<_>>());
         spec.checked_len()?;
         Chunks::Array(spec)
     };
-    let words = ClientData { wishes, chunks: Some(chunks) }.words()?;
+    let words = ClientData { options, chunks: Some(chunks) }.words()?;
     // SAFETY: the list is open in the calling library; the words live until the call ends.
     let done = unsafe { (host.functions.H5Pmodify_filter)(plist, FILTER, flags, words.len(), words.as_ptr()) };
     checked(done, "store the client data").map(drop)

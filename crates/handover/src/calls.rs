@@ -39,7 +39,7 @@ impl<C: Comm> Calls<C> {
     ///
     /// # Errors
     /// That of the lowest rank that has one; `Usage` if ranks do different things, and from then on always.
-    pub(crate) fn meet<T: Serialize + DeserializeOwned>(&mut self, call: &Call, mine: Result<T>) -> Result<Vec<T>> {
+    pub(crate) fn exchange<T: Serialize + DeserializeOwned>(&mut self, call: &Call, mine: Result<T>) -> Result<Vec<T>> {
         if let Some(error) = &self.broken {
             return Err(error.clone());
         }

@@ -9,9 +9,9 @@ use serde::de::DeserializeOwned;
 
 use crate::blocked::{Blocked, Inside};
 use crate::calls::{Call, Calls};
-use crate::folder::Spooled;
+use crate::folder::Folder;
 use crate::index::{Index, check_alike};
-use crate::spool::Spool;
+use crate::spool::ArrayFile;
 use knarr_array::array::ArrayView;
 use knarr_array::comm::{self, Comm, ROOT, agree};
 use knarr_array::error::{Error, ErrorKind, Result};
@@ -44,9 +44,9 @@ pub trait Delivery: Send + 'static {
 /// One rank of a program that hands over steps. At most one step is under way: its values lie in the spool, and the next
 /// step waits for it. All functions but those for values are collective, and only the thread that calls them calls the
 /// [`Comm`].
-pub struct Handover<C: Comm, D: Delivery, S: Spooled = Spool> {
+pub struct Handover<C: Comm, D: Delivery, L = ArrayFile> {
     calls: Calls<C>,
-    spool: S,
+    spool: Folder<L>,
     open: Option<Open>,
     pending: Option<Pending<D>>,
     blocked: Blocked,
@@ -71,9 +71,9 @@ fn no_step() -> Error {
     Error::usage("no step was begun").hint("call begin first")
 }
 
-impl<C: Comm, D: Delivery, S: Spooled> Handover<C, D, S> {
+impl<C: Comm, D: Delivery, L> Handover<C, D, L> {
     /// Hands over by way of `spool`. What is delivered stops soon when `cancel` is set.
-    pub fn new(comm: C, spool: S, cancel: Arc<AtomicBool>) -> Self {
+    pub fn new(comm: C, spool: Folder<L>, cancel: Arc<AtomicBool>) -> Self {
         Self { calls: Calls::new(comm), spool, open: None, pending: None, blocked: Blocked::default(), cancel }
     }
 
@@ -83,12 +83,12 @@ impl<C: Comm, D: Delivery, S: Spooled> Handover<C, D, S> {
     }
 
     /// The values of this rank.
-    pub fn spool(&self) -> &S {
+    pub fn spool(&self) -> &Folder<L> {
         &self.spool
     }
 
     /// As [`Handover::spool`], for who puts values there.
-    pub fn spool_mut(&mut self) -> &mut S {
+    pub fn spool_mut(&mut self) -> &mut Folder<L> {
         &mut self.spool
     }
 
@@ -112,14 +112,14 @@ impl<C: Comm, D: Delivery, S: Spooled> Handover<C, D, S> {
     /// # Errors
     /// That of the lowest rank that has one; `Usage` if ranks make different calls, and from then on always; `Usage` in a
     /// process that was forked.
-    pub fn meet<T: Serialize + DeserializeOwned>(
+    pub fn exchange<T: Serialize + DeserializeOwned>(
         &mut self,
         call: &str,
         step: Option<u64>,
         mine: Result<T>,
     ) -> Result<Vec<T>> {
         self.check_process()?;
-        self.calls.meet(&Call::new(call, step), mine)
+        self.calls.exchange(&Call::new(call, step), mine)
     }
 
     /// Opens a step whose values are to come. The step before must be settled. Not collective.
@@ -196,6 +196,15 @@ impl<C: Comm, D: Delivery, S: Spooled> Handover<C, D, S> {
         Ok(())
     }
 
+    /// True if no rank is delivering any more. `mine` says whether this rank may ask. Does not wait. Collective.
+    ///
+    /// # Errors
+    /// As for [`Handover::exchange`].
+    pub fn test(&mut self, mine: Result<()>) -> Result<bool> {
+        let mine = mine.map(|()| self.is_delivered());
+        Ok(self.exchange("test", None, mine)?.iter().all(|&is_done| is_done))
+    }
+
     /// True if nothing is being delivered by this rank any more. Does not wait. Not collective.
     pub fn is_delivered(&self) -> bool {
         self.pending.as_ref().is_none_or(|pending| pending.thread.is_finished())
@@ -224,7 +233,7 @@ impl<C: Comm, D: Delivery> Handover<C, D> {
     /// Copies an array of this rank; the program may change it at once. Not collective.
     ///
     /// # Errors
-    /// `Usage` if no step is open; as for [`Spool::put`]. After an error the step cannot be closed: [`Handover::close`]
+    /// `Usage` if no step is open; as for [`crate::Spool::put`]. After an error the step cannot be closed: [`Handover::close`]
     /// then returns it.
     pub fn put(&mut self, name: &str, array: &ArrayView<'_>, share: Share) -> Result<()> {
         self.check_open()?;
@@ -256,7 +265,7 @@ impl<C: Comm, D: Delivery> Handover<C, D> {
     }
 }
 
-impl<C: Comm, D: Delivery, S: Spooled> Drop for Handover<C, D, S> {
+impl<C: Comm, D: Delivery, L> Drop for Handover<C, D, L> {
     fn drop(&mut self) {
         if !self.is_own() {
             // The thread is the parent's.

@@ -1,53 +1,53 @@
-//! Where a rank's arrays lie until they are packed: one array file in a directory that is gone when the program is.
+//! Where a rank's arrays lie until they are packed: one array file.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::folder::{Folder, Spooled};
+use crate::folder::Folder;
 use crate::index::{ALIGNMENT, Entry, HEAD, Index};
-use crate::memory::{Memory, OpenMemory};
 use knarr_array::array::ArrayView;
 use knarr_array::error::{Error, Result};
 use knarr_array::request::{Request, Share};
+use knarr_tier::{Account, Purpose, SharedMemory, Space, Tier, TierFile};
 
-/// A directory of this process with the array file of a rank. Removed when it is dropped; if the process is killed,
-/// by the next one that opens a spool there.
-pub struct Spool {
-    memory: Box<dyn Memory>,
+/// The array file of a rank.
+pub struct ArrayFile {
+    file: Box<dyn TierFile>,
     /// First byte that no array has.
     end: u64,
     entries: Vec<Entry>,
     /// The first entry of each name.
     names: HashMap<String, usize>,
-    folder: Folder,
 }
+
+/// A directory of this process with the array file of a rank.
+pub type Spool = Folder<ArrayFile>;
 
 impl Spool {
     /// Makes a spool in `parent`, or where nothing is named, in memory or else in `otherwise`.
     ///
     /// # Errors
     /// `Write`.
-    pub fn open(parent: Option<&Path>, otherwise: &Path, open: OpenMemory) -> Result<Self> {
-        let make = |directory: &Path| {
-            let options = || File::options().read(true).write(true).create_new(true).open(directory.join(IMAGE));
-            options().and_then(open).map_err(|error| Error::write(directory, &error))
-        };
-        let (folder, memory) = Folder::open(parent, otherwise, make)?;
-        Ok(Self { memory, end: HEAD, entries: Vec::new(), names: HashMap::new(), folder })
+    pub fn open(parent: Option<&Path>, otherwise: &Path) -> Result<Self> {
+        Self::make(parent, otherwise, |directory| {
+            let memory = SharedMemory::new(directory, Account::of(Space::UNLIMITED));
+            let file = memory.create(&directory.join(IMAGE), Purpose::Values);
+            let file = file.map_err(|error| Error::write(directory, &error))?;
+            Ok(ArrayFile { file, end: HEAD, entries: Vec::new(), names: HashMap::new() })
+        })
     }
 
     /// Path of the array file.
     pub fn path(&self) -> PathBuf {
-        self.folder.path().join(IMAGE)
+        self.directory().join(IMAGE)
     }
 
     /// Forgets the arrays of the step before. Their bytes stay where they are, so that the next ones find memory.
     pub fn begin(&mut self) {
-        self.end = HEAD;
-        self.entries.clear();
-        self.names.clear();
+        self.held.end = HEAD;
+        self.held.entries.clear();
+        self.held.names.clear();
     }
 
     /// Copies an array.
@@ -58,17 +58,17 @@ impl Spool {
         let request = Request::put(name, array.spec(), share)?;
         let of = |error: Error| error.at(format!("array '{name}'"));
         self.check_known(&request).map_err(of)?;
-        let offset = self.end.next_multiple_of(ALIGNMENT);
-        self.memory.write(offset, array.bytes()).map_err(|error| of(self.write_error(&error)))?;
-        self.end = offset + array.bytes().len() as u64;
-        self.names.entry(name.to_owned()).or_insert(self.entries.len());
-        self.entries.push(Entry { request, offset });
+        let offset = self.held.end.next_multiple_of(ALIGNMENT);
+        self.held.file.write_all_at(array.bytes(), offset).map_err(|error| of(self.write_error(&error)))?;
+        self.held.end = offset + array.bytes().len() as u64;
+        self.held.names.entry(name.to_owned()).or_insert(self.held.entries.len());
+        self.held.entries.push(Entry { request, offset });
         Ok(())
     }
 
     /// Refuses what contradicts a request for the same variable at this step.
     fn check_known(&self, request: &Request) -> Result<()> {
-        let known = self.names.get(&request.variable).and_then(|&place| self.entries.get(place));
+        let known = self.held.names.get(&request.variable).and_then(|&place| self.held.entries.get(place));
         let Some(Entry { request: known, .. }) = known else { return Ok(()) };
         let is_part = matches!((&known.share, &request.share), (Share::Global { .. }, Share::Global { .. }));
         if is_part && known.dtype == request.dtype && known.share.shape() == request.share.shape() {
@@ -83,12 +83,12 @@ impl Spool {
     /// # Errors
     /// `Write`.
     pub fn finish(&mut self, step: u64, rank: u64, ranks: u64) -> Result<Index> {
-        let index = Index { step, rank, ranks, entries: std::mem::take(&mut self.entries) };
-        let (head, body) = index.write(self.end);
+        let index = Index { step, rank, ranks, entries: std::mem::take(&mut self.held.entries) };
+        let (head, body) = index.write(self.held.end);
         let mut write = || {
-            self.memory.write(self.end, &body)?;
-            self.memory.write(0, &head)?;
-            self.memory.end(self.end + body.len() as u64)
+            self.held.file.write_all_at(&body, self.held.end)?;
+            self.held.file.write_all_at(&head, 0)?;
+            self.held.file.set_len(self.held.end + body.len() as u64)
         };
         write().map_err(|error| self.write_error(&error))?;
         Ok(index)
@@ -96,16 +96,10 @@ impl Spool {
 
     fn write_error(&self, error: &io::Error) -> Error {
         match error.kind() {
-            io::ErrorKind::StorageFull => Error::write(self.folder.path(), error)
+            io::ErrorKind::StorageFull => Error::write(self.directory(), error)
                 .hint("free memory, or name another directory to hand arrays over in"),
-            _ => Error::write(self.folder.path(), error),
+            _ => Error::write(self.directory(), error),
         }
-    }
-}
-
-impl Spooled for Spool {
-    fn is_own(&self) -> bool {
-        self.folder.is_own()
     }
 }
 
@@ -116,7 +110,6 @@ const IMAGE: &str = "arrays";
 mod tests {
     use super::*;
     use crate::folder::NAME;
-    use crate::memory::write_calls;
     use knarr_array::array::{ArraySpec, DType};
     use knarr_array::error::ErrorKind;
     use knarr_array::region::Region;
@@ -140,8 +133,8 @@ mod tests {
         let parent = folder("abandoned");
         let left = parent.join(abandoned_name(NAME));
         fs::create_dir_all(left.join("below")).unwrap();
-        let alive = Spool::open(Some(&parent), &parent, write_calls).unwrap();
-        let second = Spool::open(Some(&parent), &parent, write_calls).unwrap();
+        let alive = Spool::open(Some(&parent), &parent).unwrap();
+        let second = Spool::open(Some(&parent), &parent).unwrap();
         assert!(!left.exists() && alive.path().exists());
         assert_ne!(alive.path(), second.path());
         drop((alive, second));
@@ -152,7 +145,7 @@ mod tests {
     #[test]
     fn a_step_that_is_shorter_than_the_one_before_leaves_nothing_of_it() {
         let parent = folder("steps");
-        let mut spool = Spool::open(Some(&parent), &parent, write_calls).unwrap();
+        let mut spool = Spool::open(Some(&parent), &parent).unwrap();
         for length in [1000u64, 10, 2000] {
             spool.begin();
             put(&mut spool, "a", &vec![7; usize::try_from(length).unwrap()], Share::Own(vec![length])).unwrap();
@@ -169,7 +162,7 @@ mod tests {
     #[test]
     fn arrays_that_contradict_are_refused() {
         let parent = folder("contradict");
-        let mut spool = Spool::open(Some(&parent), &parent, write_calls).unwrap();
+        let mut spool = Spool::open(Some(&parent), &parent).unwrap();
         let share = |start: u64| Share::Global { shape: vec![9], region: Region::new([start], [3]) };
         put(&mut spool, "a", &[1, 2, 3], share(0)).unwrap();
         put(&mut spool, "a", &[1, 2, 3], share(3)).unwrap();

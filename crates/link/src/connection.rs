@@ -180,11 +180,11 @@ impl Write for Until<'_> {
     }
 }
 
-/// Goes on with a carrier, if that reaches the other side. `meet` is the handshake of this side.
+/// Goes on with a carrier, if that reaches the other side. `greet` is the handshake of this side.
 fn change(
     mut tcp: Plain,
     carrier: &dyn Carrier,
-    meet: impl FnOnce(&mut Box<dyn Stream>) -> io::Result<()>,
+    greet: impl FnOnce(&mut Box<dyn Stream>) -> io::Result<()>,
 ) -> io::Result<Connection> {
     let begun = carrier.begin().and_then(|end| Ok((end.address()?, end)));
     let (address, end) = begun.map_or_else(|_| (Vec::new(), None), |(address, end)| (address, Some(end)));
@@ -192,7 +192,7 @@ fn change(
     let theirs = read(&mut tcp, LONGEST_ADDRESS)?;
     let met = end.filter(|_| !theirs.is_empty()).and_then(|end| {
         let mut stream = end.connect(&theirs, tcp.tcp.try_clone().ok()?).ok()?;
-        stream.set_patience(CONNECT, CONNECT).and_then(|()| meet(&mut stream)).ok()?;
+        stream.set_patience(CONNECT, CONNECT).and_then(|()| greet(&mut stream)).ok()?;
         stream.set_patience(SILENCE, SILENCE).ok().map(|()| stream)
     });
     frame::write(&mut tcp, &[u8::from(met.is_some())])?;

@@ -40,7 +40,7 @@ fn write(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     to.flush()
 }
 
-fn meet(from: &mut impl Read) -> io::Result<Number> {
+fn read_greeting(from: &mut impl Read) -> io::Result<Number> {
     let magic: [u8; MAGIC.len()] = read(from)?;
     if magic[..MAGIC.len() - 1] != MAGIC[..MAGIC.len() - 1] {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "somebody else answers there"));
@@ -63,14 +63,14 @@ fn check(found: [u8; blake3::OUT_LEN], expected: blake3::Hash) -> io::Result<()>
 pub(crate) fn ask(stream: &mut (impl Read + Write), secret: &Secret) -> io::Result<()> {
     let mine = number()?;
     write(stream, &[MAGIC.as_slice(), &mine].concat())?;
-    let theirs = meet(stream)?;
+    let theirs = read_greeting(stream)?;
     check(read(stream)?, proof(secret, ANSWERS, &mine, &theirs))?;
     write(stream, proof(secret, ASKS, &mine, &theirs).as_bytes())
 }
 
 /// On the side that answers.
 pub(crate) fn answer(stream: &mut (impl Read + Write), secret: &Secret) -> io::Result<()> {
-    let theirs = meet(stream)?;
+    let theirs = read_greeting(stream)?;
     let mine = number()?;
     let proven = proof(secret, ANSWERS, &theirs, &mine);
     write(stream, &[MAGIC.as_slice(), &mine, proven.as_bytes()].concat())?;

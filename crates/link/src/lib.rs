@@ -7,7 +7,7 @@
 //! Every connection begins with TCP, and goes on over a [`Carrier`] where both nodes use one.
 //!
 //! Reading order: [`Link`] and [`Answers`], [`Peer`], [`Server`] and [`TcpLink`], [`link_to`]; below them `connection` (how one
-//! begins), `message` (questions and answers), `frame` (bytes of a message), `handshake` (who is there) and `places` (where this
+//! begins), `message` (questions and answers), `frame` (bytes of a message), `handshake` (who is there) and `reach` (where this
 //! node listens and is reached).
 #![forbid(unsafe_code)]
 
@@ -18,7 +18,7 @@ mod handshake;
 mod links;
 mod message;
 mod peer;
-mod places;
+mod reach;
 mod serve;
 mod tcp;
 
@@ -30,7 +30,7 @@ pub use carrier::{CARRIERS, Carrier, End, Stream};
 pub use connection::{Carriers, LONGEST_ADDRESS};
 pub use links::{LINK, carriers, link_to};
 pub use peer::{Peer, Secret, number_of};
-pub use places::{Reach, addresses, network};
+pub use reach::{Reach, addresses, network};
 pub use serve::{Limits, Server};
 pub use tcp::TcpLink;
 

@@ -18,7 +18,7 @@ use crate::connection::{self, Carriers, Connection};
 use crate::links::carriers;
 use crate::message::{self, Kind};
 use crate::peer::{Peer, Secret};
-use crate::places::Reach;
+use crate::reach::Reach;
 use crate::{Answers, LONGEST_ANSWER, SILENCE};
 
 /// Connections at the same time, at most: each has a thread.
@@ -184,7 +184,7 @@ impl Server {
             let accepting = Arc::clone(&self.shared);
             spawn(move || accept(&listener, &accepting))?;
         }
-        self.peer.places.extend(reach.told(&places));
+        self.peer.places.extend(reach.reachable_at(&places));
         self.places.extend(places);
         self.reaches.push(reach.clone());
         Ok(())
@@ -293,7 +293,7 @@ impl Shared {
         let served = std::thread::Builder::new().name("link".to_owned()).spawn(move || {
             let _ends = Ends { shared: &serving, number, tcp: &tcp };
             // A side that breaks off is its own trouble.
-            let _ = serving.meet(number, &tcp);
+            let _ = serving.admit(number, &tcp);
         });
         if served.is_err() {
             self.forget(number);
@@ -325,7 +325,7 @@ impl Shared {
     }
 
     /// Finds out who has connected, and serves those that know the secret.
-    fn meet(&self, number: u64, tcp: &Arc<TcpStream>) -> io::Result<()> {
+    fn admit(&self, number: u64, tcp: &Arc<TcpStream>) -> io::Result<()> {
         connection::admit(tcp, &self.secret, self.limits.patience)?;
         {
             let mut open = lock(&self.open);

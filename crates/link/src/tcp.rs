@@ -35,7 +35,7 @@ pub struct TcpLink {
     is_plain: AtomicBool,
     /// Connections that nobody asks on. A lock is never waited for: a thread that held one when the process was forked is not
     /// there.
-    kept: [Mutex<Option<Kept>>; MOST_KEPT],
+    kept: [Mutex<Option<IdleConnection>>; MOST_KEPT],
     /// Number of the last question.
     number: AtomicU64,
     /// Number of the place that answered last; as many as there are if none has.
@@ -43,11 +43,11 @@ pub struct TcpLink {
 }
 
 /// A connection that nobody asks on.
-struct Kept {
+struct IdleConnection {
     /// The process that has made it.
     process: u32,
     stream: Box<dyn Stream>,
-    _place: Place,
+    _place: Slot,
 }
 
 /// Connections that this process keeps.
@@ -59,9 +59,9 @@ fn most_of_process() -> usize {
 }
 
 /// A place for one of them.
-struct Place;
+struct Slot;
 
-impl Place {
+impl Slot {
     /// `None` if all are taken.
     fn new() -> Option<Self> {
         let most = most_of_process();
@@ -70,7 +70,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         KEPT.fetch_sub(1, Ordering::Relaxed);
     }
@@ -148,7 +148,7 @@ impl TcpLink {
     }
 
     /// Calls `use_it` with places for connections until one gives something.
-    fn in_place<T>(&self, mut use_it: impl FnMut(&mut Option<Kept>) -> Option<T>) -> Option<T> {
+    fn in_place<T>(&self, mut use_it: impl FnMut(&mut Option<IdleConnection>) -> Option<T>) -> Option<T> {
         self.kept.iter().find_map(|place| match place.try_lock() {
             Ok(mut place) => use_it(&mut place),
             Err(TryLockError::Poisoned(poisoned)) => use_it(&mut poisoned.into_inner()),
@@ -164,8 +164,8 @@ impl TcpLink {
     }
 
     fn keep(&self, stream: Box<dyn Stream>) {
-        let Some(place) = Place::new() else { return };
-        let mut kept = Some(Kept { process: std::process::id(), stream, _place: place });
+        let Some(place) = Slot::new() else { return };
+        let mut kept = Some(IdleConnection { process: std::process::id(), stream, _place: place });
         let _ = self.in_place(|place| match place {
             Some(_) => None,
             empty => {

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{AtFlags, Mode, OFlags, openat, statat};
 
-use crate::filter;
+use crate::page::filter;
 
 /// A directory: the number of its device, and its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,22 +1,26 @@
 //! What the launcher does with names.
 
 use std::collections::BTreeMap;
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::thread::futex::{Flags, Timespec, wait};
 
-use crate::elsewhere::{Apart, Notes};
-use crate::entry::{Entry, Place, State, state_of};
-use crate::map;
+use crate::lock::Lock;
+use crate::other_nodes::{Notes, OtherNodes};
+use crate::page::entry::{Entry, SpoolName, State, state_of};
+use crate::page::map;
+use crate::page::waiter::{self, Call, now};
 use crate::page::{HAS_LOCKS, HAS_STORES, MARK, Page};
 use crate::program::Names;
-use crate::waiter::{self, Call, now};
+use crate::written::OfLauncher;
 
 /// The page of a run. Programs know by it that their launcher lives.
 pub struct Keeper {
@@ -38,6 +42,8 @@ pub enum Began {
     GivenUp,
     /// The program is about to say whether it wants it.
     Held,
+    /// The program writes it again.
+    Written,
 }
 
 /// What became of a file.
@@ -80,24 +86,24 @@ const TAILS: usize = 2000;
 
 impl Keeper {
     /// Makes the page, as a file at `path`, where none is. Calls wait no longer than `limit` for files with which nothing
-    /// happens. `apart` is what to say about other nodes, if there are any.
+    /// happens. `other_nodes` is what to say about other nodes, if there are any.
     ///
     /// # Errors
     /// Those of the system: there is no room for it, or the place has no files in memory.
-    pub fn create(path: &Path, limit: Duration, apart: Option<&Apart<'_>>) -> io::Result<Self> {
+    pub fn create(path: &Path, limit: Duration, other_nodes: Option<&OtherNodes<'_>>) -> io::Result<Self> {
         let name = CString::new(path.as_os_str().as_encoded_bytes())?;
         let (file, page) = map::create(path)?;
         file.try_lock()?;
         page.head.limit.store(u32::try_from(limit.as_millis()).unwrap_or(u32::MAX), Ordering::Relaxed);
-        if let Some(apart) = apart {
-            let tails = apart.tails.join("/");
-            page.apart.directory.set(apart.directory.as_os_str().as_encoded_bytes());
-            page.apart.launcher.set(apart.launcher.as_bytes());
+        if let Some(other_nodes) = other_nodes {
+            let tails = other_nodes.tails.join("/");
+            page.other_nodes.directory.set(other_nodes.directory.as_os_str().as_encoded_bytes());
+            page.other_nodes.launcher.set(other_nodes.launcher.as_bytes());
             // Of too many, each name counts.
-            page.apart.tails.set(if tails.len() < TAILS { tails.as_bytes() } else { b"" });
-            let flags = [(apart.has_stores, HAS_STORES), (apart.has_locks, HAS_LOCKS)];
+            page.other_nodes.tails.set(if tails.len() < TAILS { tails.as_bytes() } else { b"" });
+            let flags = [(other_nodes.has_stores, HAS_STORES), (other_nodes.has_locks, HAS_LOCKS)];
             let traits = flags.iter().filter(|(has, _)| *has).fold(0, |traits, (_, flag)| traits | flag);
-            page.apart.traits.store(traits, Ordering::Relaxed);
+            page.other_nodes.traits.store(traits, Ordering::Relaxed);
         }
         page.head.mark.store(MARK, Ordering::Release);
         let notes = Notes::of(page, &name);
@@ -114,15 +120,51 @@ impl Keeper {
         Names::of(self.page, self.path.clone())
     }
 
-    fn of(&self, place: Place<'_>) -> impl Iterator<Item = &'static Entry> {
+    fn of(&self, place: SpoolName<'_>) -> impl Iterator<Item = &'static Entry> {
         let page = self.page;
         page.used().iter().filter(move |entry| {
             state_of(entry.word.load(Ordering::Acquire)) != State::Free && entry.place.is(place.bytes())
         })
     }
 
+    fn written(&self) -> OfLauncher<'_> {
+        OfLauncher { page: self.page, path: &self.path }
+    }
+
+    /// The program may write files in tiers. To be said before the program starts.
+    pub fn writes_in_tiers(&self) {
+        self.written().begin();
+    }
+
+    /// Keeps processes from making files in tiers and from opening them to write, until it is dropped; `None` if one does so at this
+    /// moment.
+    pub fn lock_written(&self) -> Option<Lock> {
+        self.written().lock()
+    }
+
+    /// Takes a file that the program has written in a tier for closed, which is known by this name in the spool. Whether a process has
+    /// it open is to be looked at afterwards.
+    pub fn take_for_closed(&self, _: &Lock, place: SpoolName<'_>) {
+        self.written().change(place, State::Written, State::Closed);
+    }
+
+    /// False if the program uses a file at this moment that was taken for closed.
+    pub fn is_closed(&self, _: &Lock, place: SpoolName<'_>) -> bool {
+        self.of(place).all(|entry| state_of(entry.word.load(Ordering::Acquire)) == State::Closed)
+    }
+
+    /// A file that was taken for closed is written yet.
+    pub fn still_written(&self, place: SpoolName<'_>) {
+        self.written().change(place, State::Closed, State::Written);
+    }
+
+    /// A file of so many bytes was closed that the program has written in a tier.
+    pub fn closed_written(&self, bytes: u64) {
+        self.written().closed(bytes);
+    }
+
     /// The launcher is about to make a file of what lies in a directory of the spool.
-    pub fn begin(&self, place: Place<'_>) -> Began {
+    pub fn begin(&self, place: SpoolName<'_>) -> Began {
         let mut began = Began::Yes;
         for entry in self.of(place) {
             let word = entry.word.load(Ordering::Acquire);
@@ -130,6 +172,7 @@ impl Keeper {
                 State::Closed if entry.exchange(word, State::Begun) => {}
                 State::Closed | State::Held => return Began::Held,
                 State::GivenUp => began = Began::GivenUp,
+                State::Written => return Began::Written,
                 _ => {}
             }
         }
@@ -139,14 +182,41 @@ impl Keeper {
         began
     }
 
+    /// The file is whole in a tier, at `path`: whoever only reads it finds it there from now on.
+    ///
+    /// # Errors
+    /// Those of the file system. Then whoever reads it waits until it is in its place.
+    pub fn stage(&self, place: SpoolName<'_>, path: &Path) -> io::Result<()> {
+        let Some(link) = self.staged_link(place) else { return Err(io::ErrorKind::InvalidFilename.into()) };
+        link.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+        match symlink(path, link) {
+            // The program has made it, which has written the file there.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made?,
+        }
+        for entry in self.of(place) {
+            let word = entry.word.load(Ordering::Acquire);
+            if state_of(word) == State::Begun && entry.exchange(word, State::Staged) {
+                entry.wake();
+            }
+        }
+        Ok(())
+    }
+
     /// Says what became of the file, and wakes those who wait for it.
-    pub fn end(&self, place: Place<'_>, end: End) {
+    pub fn end(&self, place: SpoolName<'_>, end: End) {
+        // There is none if it was not in a tier.
+        self.staged_link(place).map(std::fs::remove_file);
         for entry in self.of(place) {
             let word = entry.word.load(Ordering::Acquire);
             let name = entry.name();
             match (state_of(word), end) {
-                (State::Closed | State::Begun, End::Failed) if entry.exchange(word, State::Failed) => entry.wake(),
-                (State::Closed | State::Begun | State::Failed, End::Delivered) => {
+                (State::Closed | State::Begun | State::Staged | State::Written, End::Failed)
+                    if entry.exchange(word, State::Failed) =>
+                {
+                    entry.wake()
+                }
+                (State::Closed | State::Begun | State::Staged | State::Failed | State::Written, End::Delivered) => {
                     self.forget_older(entry);
                     self.page.leave(entry, word, State::Free);
                 }
@@ -155,6 +225,11 @@ impl Keeper {
             }
             self.untell(name, end == End::Failed && state_of(word) != State::GivenUp);
         }
+    }
+
+    fn staged_link(&self, place: SpoolName<'_>) -> Option<PathBuf> {
+        let link = self.names().staged_link(place.bytes())?;
+        Some(PathBuf::from(OsStr::from_bytes(link.as_c_str().to_bytes())))
     }
 
     fn untell(&self, name: (u64, u64), has_failed: bool) {
@@ -256,7 +331,12 @@ impl Keeper {
             }
             match state_of(word) {
                 State::Filled if entry.exchange(word, State::Free) => self.page.make_room(),
-                State::Held if entry.exchange(word, State::Closed) => entry.wake(),
+                State::Held => {
+                    let before = if entry.kind().is_whole { State::Written } else { State::Closed };
+                    if entry.exchange(word, before) {
+                        entry.wake();
+                    }
+                }
                 _ => {}
             }
         }

@@ -14,31 +14,34 @@
 //! - [`filter`]: most names are known not to be pending by a look at three numbers;
 //! - [`key`]: a name is the last component of a path and the directory that it is in;
 //! - [`entry`]: a pending name, and what becomes of it;
-//! - [`elsewhere`]: names that are pending on other nodes, and [`note`]s about them;
+//! - [`other_nodes`]: names that are pending on other nodes, and [`note`]s about them;
 //! - [`program`]: what a process of the program does: enter a name, look for one, wait, give one up;
+//! - [`written`] and [`lock`]: files that the program itself writes in a tier;
+//! - [`path`]: a path without memory of the heap;
 //! - [`text`]: text that several processes see;
 //! - [`waiter`]: a call that waits;
 //! - [`launcher`]: what the launcher does;
 //! - [`own`]: what Knarr itself does in a program concerns no pending name.
 
-mod elsewhere;
-mod entry;
-mod filter;
 mod key;
 mod launcher;
-mod map;
+mod lock;
 mod note;
+mod other_nodes;
 mod own;
 mod page;
+mod path;
 mod program;
-mod text;
-mod waiter;
+mod written;
 
-pub use elsewhere::{Apart, Came, LAUNCHER, Notes};
-pub use entry::{Kind, Place};
 pub use key::{Directory, Key, last_of};
 pub use launcher::{Began, End, Keeper, Waited, Waits};
+pub use lock::Lock;
 pub use note::{Note, launcher_of};
+pub use other_nodes::{Came, LAUNCHER, Notes, OtherNodes};
 pub use own::{is_opened_by_library, is_own, opened_by_library, own};
-pub use program::{Found, Hold, Names, attach, here};
-pub use waiter::{Call, Over};
+pub use page::entry::{Kind, SpoolName};
+pub use page::waiter::{Call, Over};
+pub use path::Path;
+pub use program::{Found, Hold, Names, STAGED, attach, here};
+pub use written::Writing;

@@ -1,7 +1,7 @@
 //! What a process of the program does with names.
 
 use std::ffi::{CStr, CString};
-use std::path::Path;
+use std::path;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
@@ -9,21 +9,26 @@ use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat, rename};
 use rustix::io::Errno;
 use rustix::thread::futex::{Flags, Timespec, wait};
 
-use crate::elsewhere::Notes;
-use crate::entry::{Entry, Kind, Place, State, process, same_use, state_of, with_state};
 use crate::key::{Directory, Key};
-use crate::map;
+use crate::lock::Lock;
+use crate::other_nodes::Notes;
 use crate::page::Page;
-use crate::waiter::{Call, Over, Waiting, now};
+use crate::page::entry::{Entry, Kind, SpoolName, State, process, same_use, state_of, with_state};
+use crate::page::map;
+use crate::page::waiter::{Call, Over, Waiting, now};
+use crate::path::Path;
 
 /// How long a call sleeps before it looks whether the launcher lives. Milliseconds.
 const LOOK_EVERY: u64 = 100;
 
+/// The directory beside the page with links to files that are in tiers.
+pub const STAGED: &str = "staged";
+
 /// The page, and where it lies.
 pub struct Names {
-    page: &'static Page,
+    pub(crate) page: &'static Page,
     /// Its file, which the launcher holds locked as long as it lives. It lies in the spool.
-    path: CString,
+    pub(crate) path: CString,
     notes: Option<Notes>,
 }
 
@@ -31,7 +36,7 @@ pub struct Names {
 static HERE: OnceLock<Names> = OnceLock::new();
 
 /// Takes part in the names of a run, whose page is the file at `path`. Without one, no name is pending.
-pub fn attach(path: &Path) {
+pub fn attach(path: &path::Path) {
     // A link in the directory of the run leads to it.
     let path = std::fs::canonicalize(path).ok();
     let path = path.and_then(|path| CString::new(path.into_os_string().into_encoded_bytes()).ok());
@@ -48,10 +53,10 @@ pub fn here() -> Option<&'static Names> {
 }
 
 /// A pending name.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found {
-    at: usize,
-    word: u32,
+    pub(crate) at: usize,
+    pub(crate) word: u32,
 }
 
 impl Names {
@@ -96,7 +101,7 @@ impl Names {
 
     /// False if no name with this last component is pending.
     pub fn may_have(&self, last: &[u8]) -> bool {
-        self.page.filter.may_have(crate::filter::hash(last))
+        self.page.filter.may_have(crate::page::filter::hash(last))
     }
 
     /// The number of the generation that was handed over last.
@@ -106,14 +111,14 @@ impl Names {
 
     /// Enters the name of a file that is handed over, before it is. Returns the number of its generation. Waits for room as long
     /// as the launcher lives; `None` if it does not.
-    pub fn enter(&self, key: &Key<'_>, place: Place<'_>, kind: Kind) -> Option<u64> {
+    pub fn enter(&self, key: &Key<'_>, place: SpoolName<'_>, kind: Kind) -> Option<u64> {
         // What is handed over now counts in place of what could not be made.
         while let Some(failed) = self.find_state(|state| state == State::Failed, key, u64::MAX) {
             self.forget(failed);
         }
         loop {
             let room = self.page.head.room.load(Ordering::Acquire);
-            if let Some(generation) = self.page.enter(key, place, kind) {
+            if let Some(generation) = self.page.enter(key, place, kind, State::Closed) {
                 return Some(generation);
             }
             if self.is_launcher_gone() {
@@ -134,16 +139,18 @@ impl Names {
         })
     }
 
-    /// The first file up to generation `last` that is under way in a directory, or in any.
-    pub fn find_in(&self, directory: Option<Directory>, last: u64) -> Option<Found> {
+    /// The first file up to generation `last` that is under way in a directory, or in any; of those that the program itself has
+    /// written in tiers only `with_whole`.
+    pub fn find_in(&self, directory: Option<Directory>, with_whole: bool, last: u64) -> Option<Found> {
         self.first(|entry, word| {
             state_of(word).is_under_way()
+                && (with_whole || !entry.kind().is_whole)
                 && directory.is_none_or(|directory| entry.is_in(directory))
                 && entry.generation.load(Ordering::Relaxed) <= last
         })
     }
 
-    fn first(&self, is_it: impl Fn(&Entry, u32) -> bool) -> Option<Found> {
+    pub(crate) fn first(&self, is_it: impl Fn(&Entry, u32) -> bool) -> Option<Found> {
         self.page.used().iter().enumerate().find_map(|(at, entry)| {
             let word = entry.word.load(Ordering::Acquire);
             // What was read is of this use if the word is the same afterwards.
@@ -156,7 +163,7 @@ impl Names {
     pub fn settle(&self, key: &Key<'_>, call: Call) -> Over {
         let last = self.generation();
         while let Some(found) = self.find(key, last) {
-            match self.wait(found, call) {
+            match self.wait(found, call, false) {
                 Over::Free => {}
                 over => return over,
             }
@@ -164,23 +171,75 @@ impl Names {
         Over::Free
     }
 
-    /// Waits until nothing is under way in a directory, or in any, that was handed over by now.
-    pub fn settle_in(&self, directory: Option<Directory>) -> Over {
+    /// Waits until nothing is under way in a directory, or in any, that was handed over by now; for what the program itself has written
+    /// in tiers only `with_whole`.
+    pub fn settle_in(&self, directory: Option<Directory>, with_whole: bool) -> Over {
         let last = self.generation();
-        while let Some(found) = self.find_in(directory, last) {
-            if self.wait(found, Call::List) == Over::Gone {
+        while let Some(found) = self.find_in(directory, with_whole, last) {
+            if self.wait(found, Call::List, false) == Over::Gone {
                 return Over::Gone;
             }
         }
         Over::Free
     }
 
-    /// Waits for a pending file.
-    pub fn wait(&self, found: Found, call: Call) -> Over {
+    /// True if no version of the file up to generation `last` is newer than the pending one.
+    pub fn is_newest(&self, found: Found, key: &Key<'_>, last: u64) -> bool {
+        let Some(entry) = self.page.entries.get(found.at) else { return false };
+        let own = entry.generation.load(Ordering::Relaxed);
+        let is_newer = |entry: &Entry, word| {
+            let generation = entry.generation.load(Ordering::Relaxed);
+            state_of(word).is_under_way() && entry.is_for(key) && own < generation && generation <= last
+        };
+        self.first(is_newer).is_none()
+    }
+
+    /// The link to the file in a tier that is known by `place`.
+    pub(crate) fn staged_link(&self, place: &[u8]) -> Option<Path> {
+        Path::of(&[self.spool()?, STAGED.as_bytes(), b"/", place])
+    }
+
+    /// The spool, with a slash behind it.
+    pub(crate) fn spool(&self) -> Option<&[u8]> {
+        let path = self.path.to_bytes();
+        path.iter().rposition(|&byte| byte == b'/').and_then(|end| path.get(..=end))
+    }
+
+    /// The directory of a file: in the spool, or beside the file in the tier in which the program writes it.
+    fn directory_of(&self, place: &[u8], is_whole: bool) -> Option<Path> {
+        if !is_whole {
+            return Path::of(&[self.spool()?, place]);
+        }
+        let file = Path::read_link(&self.staged_link(place)?)?;
+        let end = file.bytes().iter().rposition(|&byte| byte == b'/')?;
+        Path::of(&[file.bytes().get(..=end)?, place])
+    }
+
+    /// Where a pending file can be read that is whole in a tier; `None` if it is in its place by now.
+    pub fn staged(&self, found: Found) -> Option<Path> {
+        let entry = self.page.entries.get(found.at)?;
+        let link = entry.place.with(|place| self.staged_link(place))?;
+        let path = Path::read_link(&link)?;
+        // Another file may be pending there by now.
+        same_use(entry.word.load(Ordering::Acquire), found.word).then_some(path)
+    }
+
+    /// Waits for a pending file. Whoever only `reads` it waits no longer than until it can be read in a tier.
+    pub fn wait(&self, found: Found, call: Call, reads: bool) -> Over {
         let Some(entry) = self.page.entries.get(found.at) else { return Over::Free };
         let state = |word| if same_use(word, found.word) { state_of(word) } else { State::Free };
+        let can_be_read = |state: State| {
+            matches!(state, State::Staged | State::Written)
+                || matches!(state, State::Closed | State::Begun) && entry.kind().is_whole
+        };
         match state(entry.word.load(Ordering::Acquire)) {
             State::Failed => return Over::Failed,
+            state if reads && can_be_read(state) => return Over::Staged,
+            // It was opened again at this moment.
+            State::Written => {
+                std::thread::yield_now();
+                return Over::Free;
+            }
             state if !state.is_under_way() => return Over::Free,
             _ => {}
         }
@@ -194,6 +253,7 @@ impl Names {
             let word = entry.word.load(Ordering::Acquire);
             match state(word) {
                 State::Failed => break Over::Failed,
+                state if reads && can_be_read(state) => break Over::Staged,
                 state if !state.is_under_way() => break Over::Free,
                 _ => {}
             }
@@ -220,12 +280,14 @@ impl Names {
     /// the file may not be given up, or if it is too late.
     pub fn hold(&self, found: Found) -> Option<Hold<'_>> {
         let entry = self.page.entries.get(found.at)?;
-        let may_be = state_of(found.word) == State::Closed && entry.kind().may_be_given_up;
+        let is_early = matches!(state_of(found.word), State::Closed | State::Written);
+        let may_be = is_early && entry.kind().may_be_given_up;
         if !may_be || !entry.exchange(found.word, State::Held) {
             return None;
         }
         entry.owner.store(process(), Ordering::Relaxed);
-        Some(Hold { names: self, entry, word: with_state(found.word, State::Held) })
+        let (word, before) = (with_state(found.word, State::Held), state_of(found.word));
+        Some(Hold { names: self, entry, word, after: Some(before), _lock: None })
     }
 
     /// True if a pending file will replace another one.
@@ -250,10 +312,10 @@ impl Names {
     }
 
     /// Takes back what was entered for a directory in the spool that is not handed over after all.
-    pub fn withdraw(&self, place: Place<'_>) {
+    pub fn withdraw(&self, place: SpoolName<'_>) {
         for entry in self.page.used().iter().filter(|entry| entry.place.is(place.bytes())) {
             let word = entry.word.load(Ordering::Acquire);
-            if state_of(word) == State::Closed && entry.place.is(place.bytes()) {
+            if matches!(state_of(word), State::Closed | State::Written) && entry.place.is(place.bytes()) {
                 let name = entry.name();
                 self.page.leave(entry, word, State::Free);
                 self.untell(name);
@@ -271,57 +333,48 @@ impl Names {
     }
 }
 
-/// A pending file that the launcher does not begin.
+/// A pending file that the launcher does not begin. When it is dropped, the file stays pending.
 pub struct Hold<'n> {
-    names: &'n Names,
-    entry: &'n Entry,
-    word: u32,
+    pub(crate) names: &'n Names,
+    pub(crate) entry: &'n Entry,
+    pub(crate) word: u32,
+    /// The state that it gets; `None` if it has got another one.
+    pub(crate) after: Option<State>,
+    /// Of a file that the program writes in a tier: no process opens it meanwhile.
+    pub(crate) _lock: Option<Lock>,
 }
 
 impl Hold<'_> {
-    /// Nothing will be made of the file. `record` is the file in its directory that says that it is handed over; it gets the name
-    /// `given_up`, so that nobody makes the file either if the launcher is killed.
-    pub fn give_up(self, record: &str, given_up: &str) {
-        let Self { names, entry, word } = self;
-        let spool = names.path.to_bytes();
-        let spool = spool.iter().rposition(|&byte| byte == b'/').and_then(|end| spool.get(..end)).unwrap_or_default();
+    /// Nothing will be made of the file. `records` are the files in its directory of which one says that it is handed over, or open;
+    /// that gets the name `given_up`, so that nobody makes the file either if the launcher is killed.
+    pub fn give_up(mut self, records: [&str; 2], given_up: &str) {
+        let Self { names, entry, word, .. } = self;
         entry.place.with(|place| {
-            let paths = [record, given_up].map(|name| joined([spool, place, name.as_bytes()]));
-            if let [Some(old), Some(new)] = &paths
-                && let (Ok(old), Ok(new)) = (CStr::from_bytes_until_nul(old), CStr::from_bytes_until_nul(new))
-            {
+            let directory = names.directory_of(place, entry.kind().is_whole);
+            let path = |name: &str| Path::of(&[directory.as_ref()?.bytes(), b"/", name.as_bytes()]);
+            for (record, new) in records.into_iter().filter_map(|record| path(record).zip(path(given_up))) {
                 // The launcher may have moved the directory out of memory. It looks at the page, too.
-                let _ = rename(old, new);
+                let _ = rename(record.as_c_str(), new.as_c_str());
             }
         });
+        self.after = None;
         entry.owner.store(0, Ordering::Relaxed);
         names.page.leave(entry, word, State::GivenUp);
         names.page.ring();
     }
 
     /// The file stays pending.
-    pub fn keep(self) {
+    pub fn keep(self) {}
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        let Some(after) = self.after else { return };
         self.entry.owner.store(0, Ordering::Relaxed);
-        self.entry.exchange(self.word, State::Closed);
+        self.entry.exchange(self.word, after);
         self.entry.wake();
         self.names.page.ring();
     }
-}
-
-/// A path of these parts, with a zero behind it. `None` if it is longer than that of a spool is.
-fn joined(parts: [&[u8]; 3]) -> Option<[u8; 512]> {
-    let mut path = [0; 512];
-    let mut length = 0;
-    for (at, part) in parts.into_iter().enumerate() {
-        if at > 0 {
-            *path.get_mut(length)? = b'/';
-            length += 1;
-        }
-        // The last byte stays zero.
-        path.get_mut(length..511)?.get_mut(..part.len())?.copy_from_slice(part);
-        length += part.len();
-    }
-    Some(path)
 }
 
 fn sleep() -> Timespec {

@@ -7,8 +7,8 @@ use knarr_codec::chain::{Chain, ChainSpec};
 use knarr_codec::frame;
 use knarr_flow::pipeline::plan_array;
 use knarr_flow::settings::{ChunkRule, VariableSettings};
+use knarr_formats::output;
 use knarr_native::FrameCodecs;
-use knarr_routes::compress::OutputFormat;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -36,7 +36,7 @@ pub(crate) fn advise_array(
     let outcome = || -> Result<String> {
         let request = Request::parse(request)?;
         let settings = request.settings()?;
-        let target = OutputFormat::of_suffix(suffix)?.target(settings.portable)?;
+        let target = output::of_suffix(suffix)?.limits(settings.portable)?;
         let spec = spec(dtype, shape, fills)?;
         let among: Option<Vec<ChainSpec>> =
             among.map(|chains| chains.iter().map(|chain| chain.parse()).collect::<Result<_>>()).transpose()?;
@@ -59,7 +59,7 @@ pub(crate) fn advise_array(
 #[pyfunction]
 pub(crate) fn chain_forms(dtype: &str, shape: Vec<usize>, suffix: &str, request: &str) -> PyResult<String> {
     let outcome = || -> Result<String> {
-        let target = OutputFormat::of_suffix(suffix)?.target(Request::parse(request)?.settings()?.portable)?;
+        let target = output::of_suffix(suffix)?.limits(Request::parse(request)?.settings()?.portable)?;
         let (codecs, spec) = (knarr_native::codecs()?, spec(dtype, shape, Vec::new())?);
         let mut forms = serde_json::Map::new();
         for chain in candidates(&codecs, &spec, target, None) {

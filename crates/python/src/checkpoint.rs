@@ -1,8 +1,7 @@
-//! Checkpoints: a session and what restarts from it. The GIL is released while they work.
+//! Checkpoints: a session and what restarts from it.
 
 use knarr_array::array::ArrayView;
-use knarr_array::comm::{Comm, Solo};
-use knarr_array::error::{Error, Result};
+use knarr_array::error::Error;
 use knarr_array::region::Region;
 use knarr_array::request::Share;
 use knarr_checkpoint::library::{Options, Restart, Session};
@@ -10,60 +9,33 @@ use knarr_flow::engine::Engine;
 use numpy::{PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::prelude::*;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::arrays::native_spec;
 use crate::errors::raise;
-use crate::ranks::{PythonComm, Ranks};
-
-/// The ranks of a program: one, or those of a communicator.
-type OneOrMore = Box<dyn Comm + Send + Sync>;
+use crate::ranks::Ranks;
+use crate::session::{OneOrMore, Shared};
 
 /// What `knarr.Checkpoint` is made of.
 #[pyclass(module = "knarr._knarr", frozen)]
-pub(crate) struct CheckpointSession {
-    /// `None` once it is closed.
-    session: Mutex<Option<Session<OneOrMore>>>,
-}
+pub(crate) struct CheckpointSession(Shared<Session<OneOrMore>>);
 
 /// Step, path, bytes handed over, bytes written and seconds.
-type Told = (u64, PathBuf, u64, u64, f64);
-
-impl CheckpointSession {
-    fn session(&self) -> MutexGuard<'_, Option<Session<OneOrMore>>> {
-        self.session.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn with<T: Send>(
-        &self,
-        py: Python<'_>,
-        work: impl FnOnce(&mut Session<OneOrMore>) -> Result<T> + Send,
-    ) -> PyResult<T> {
-        let closed = || Error::usage("the checkpoint is closed").hint("use it inside its 'with' block");
-        // The lock is waited for without the GIL, which who holds it may need.
-        py.detach(|| self.session().as_mut().ok_or_else(closed).and_then(work)).map_err(raise)
-    }
-}
+type Report = (u64, PathBuf, u64, u64, f64);
 
 #[pymethods]
 impl CheckpointSession {
     #[new]
     fn new(py: Python<'_>, directory: PathBuf, options: Vec<(String, String)>, ranks: Option<Ranks>) -> PyResult<Self> {
-        let ranks: OneOrMore = match ranks {
-            None => Box::new(Solo),
-            Some(ranks) => Box::new(PythonComm::new(ranks)),
-        };
-        let open = || {
-            let mut made =
-                Options { find: knarr_formats::layout::read, memory: knarr_mapped::map_file, ..Options::default() };
+        let made = || {
+            let mut made = Options { find: knarr_formats::layout::read, ..Options::default() };
             options.iter().try_for_each(|(key, value)| made.set(key, value))?;
-            Session::open(&Engine::new(knarr_native::codecs()?), ranks, &directory, made)
+            Ok((Engine::new(knarr_native::codecs()?), made))
         };
-        py.detach(open).map(|session| Self { session: Mutex::new(Some(session)) }).map_err(raise)
+        Shared::open(py, "checkpoint", ranks, |ranks| Session::open(ranks, &directory, made())).map(Self)
     }
 
     fn begin(&self, py: Python<'_>, step: u64) -> PyResult<()> {
-        self.with(py, |session| session.begin(step))
+        self.0.with(py, |session| session.begin(step))
     }
 
     /// `bytes` are row-major and in native byte order; without `whole`, the shape of the global array, the rank has the
@@ -80,7 +52,7 @@ impl CheckpointSession {
         start: Vec<u64>,
     ) -> PyResult<()> {
         let bytes = bytes.as_slice()?;
-        self.with(py, |session| {
+        self.0.with(py, |session| {
             let spec = native_spec(dtype, &count)?;
             let share = match whole {
                 None => Share::Own(count),
@@ -91,45 +63,41 @@ impl CheckpointSession {
     }
 
     fn add_file(&self, py: Python<'_>, path: PathBuf, name: &str) -> PyResult<()> {
-        self.with(py, |session| session.add_file(&path, name))
+        self.0.with(py, |session| session.add_file(&path, name))
     }
 
     /// Notes that something could not be handed over, so that the step is not committed without it.
     fn fail(&self, py: Python<'_>, why: &str) {
-        py.detach(|| {
-            if let Some(session) = self.session().as_mut() {
-                session.fail(&Error::usage(why));
-            }
-        });
+        self.0.if_open(py, |session| session.fail(&Error::usage(why)));
     }
 
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
-        self.with(py, Session::commit)
+        self.0.with(py, Session::commit)
     }
 
     fn test(&self, py: Python<'_>) -> PyResult<bool> {
-        self.with(py, Session::test)
+        self.0.with(py, Session::test)
     }
 
     fn wait(&self, py: Python<'_>) -> PyResult<()> {
-        self.with(py, Session::wait)
+        self.0.with(py, Session::wait)
     }
 
     /// The set that was completed last.
-    fn last(&self, py: Python<'_>) -> PyResult<Option<Told>> {
-        self.with(py, |session| {
-            let told = session.last().cloned();
-            Ok(told.map(|set| (set.step, set.path, set.raw_bytes, set.packed_bytes, set.seconds)))
+    fn last(&self, py: Python<'_>) -> PyResult<Option<Report>> {
+        self.0.with(py, |session| {
+            let report = session.last().cloned();
+            Ok(report.map(|set| (set.step, set.path, set.raw_bytes, set.packed_bytes, set.seconds)))
         })
     }
 
     fn warnings(&self, py: Python<'_>) -> Vec<String> {
-        let taken = py.detach(|| self.session().as_mut().map(Session::take_warnings).unwrap_or_default());
+        let taken = self.0.if_open(py, Session::take_warnings);
         taken.iter().map(ToString::to_string).collect()
     }
 
     fn restart(&self, py: Python<'_>, step: Option<u64>, verify: bool) -> PyResult<Option<CheckpointRestart>> {
-        self.with(py, |session| {
+        self.0.with(py, |session| {
             let ranks = session.ranks();
             Ok(session.restart(step, verify)?.map(|restart| CheckpointRestart { restart, ranks }))
         })
@@ -138,11 +106,7 @@ impl CheckpointSession {
     /// Completes the step that is under way, or with `abandon` gives it up without a word to other ranks. Does nothing the
     /// second time.
     fn close(&self, py: Python<'_>, abandon: bool) -> PyResult<()> {
-        py.detach(|| match self.session().take() {
-            Some(session) if !abandon => session.close(),
-            _ => Ok(()),
-        })
-        .map_err(raise)
+        self.0.close(py, abandon, Session::close)
     }
 }
 

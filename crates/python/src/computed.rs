@@ -6,7 +6,7 @@ use knarr_array::model::Model;
 use knarr_array::region::{Placed, Region, chunk_position, copy_region, each_chunk, fill};
 use knarr_flow::cache::ChunkCache;
 use knarr_flow::store::Values;
-use knarr_formats::Apart;
+use knarr_formats::ExternalValues;
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -82,8 +82,8 @@ impl Computed {
     }
 
     /// How the variable of the header comes by its values.
-    pub(crate) fn apart(&self) -> Apart {
-        Apart { path: self.path.clone(), chunk: self.blocks.as_ref().map(|blocks| blocks.chunk.clone()) }
+    pub(crate) fn external(&self) -> ExternalValues {
+        ExternalValues { path: self.path.clone(), chunk: self.blocks.as_ref().map(|blocks| blocks.chunk.clone()) }
     }
 
     /// Bytes of the largest block.

@@ -5,7 +5,8 @@ use knarr_flow::content;
 use knarr_flow::engine::{Engine, Silent};
 use knarr_flow::store::Source;
 use knarr_formats::Inputs;
-use knarr_routes::compress::{OutputFormat, RepackOptions, Repacked};
+use knarr_formats::output;
+use knarr_routes::compress::{RepackOptions, Repacked};
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
 
@@ -24,14 +25,14 @@ fn advise(path: &Path, suffix: &str, request: &str) -> Result<String> {
     let request = Request::parse(request)?;
     let (engine, settings) = (request.engine()?, request.settings()?);
     let source = open(&engine, path)?;
-    let target = OutputFormat::of_suffix(suffix)?.target(settings.portable)?;
+    let target = output::of_suffix(suffix)?.limits(settings.portable)?;
     let plan = knarr_flow::pipeline::advise(&engine, source.as_ref(), &settings, target, &Silent)?;
     json(&plan)
 }
 
 /// Opens a file, a directory or a URL.
 fn open(engine: &Engine, path: &Path) -> Result<Box<dyn Source>> {
-    let inputs = Inputs { network: engine.network.clone(), ..Inputs::default() };
+    let inputs = Inputs { stores: engine.stores.clone(), ..Inputs::default() };
     knarr_formats::open_with(path, &engine.codecs, &inputs)
 }
 
@@ -50,7 +51,8 @@ pub(crate) fn repack(
     let request = Request::parse(request).map_err(raise)?;
     let engine = request.engine().map_err(raise)?;
     let settings = request.settings().map_err(raise)?;
-    let options = RepackOptions { replaces: request.force.into(), command, when, save_plan: true, classic_above: None };
+    let options =
+        RepackOptions { replaces: request.force.into(), command, when, save_plan: true, ..RepackOptions::default() };
     let raised = Raised::new(&engine);
     let relay = Relay::new(&raised, progress);
     let result = py.detach(|| {

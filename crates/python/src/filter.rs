@@ -1,7 +1,7 @@
 //! Client data of Knarr's HDF5 filter.
 
 use knarr_array::error::Result;
-use knarr_codec::client_data::{ClientData, Wishes};
+use knarr_codec::client_data::{ClientData, FilterOptions};
 use pyo3::prelude::*;
 
 use crate::errors::raise;
@@ -12,8 +12,8 @@ use crate::request::Request;
 pub(crate) fn filter_words(request: &str, missing: Option<f64>) -> PyResult<Vec<u32>> {
     let outcome = || -> Result<Vec<u32>> {
         let settings = Request::parse(request)?.settings()?;
-        let wishes = Wishes { goal: settings.goal, quality: settings.quality, missing };
-        ClientData { wishes, chunks: None }.words()
+        let options = FilterOptions { goal: settings.goal, quality: settings.quality, missing };
+        ClientData { options, chunks: None }.words()
     };
     outcome().map_err(raise)
 }

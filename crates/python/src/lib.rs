@@ -12,6 +12,7 @@ mod part;
 mod ranks;
 mod relay;
 mod request;
+mod session;
 mod write;
 
 use pyo3::prelude::*;

@@ -2,11 +2,11 @@
 
 use knarr_array::error::{Error, Result};
 use knarr_array::region::Region;
-use knarr_flow::change_store::{ChangeStore, Held};
 use knarr_flow::engine::Engine;
-use knarr_flow::network::url_of;
+use knarr_flow::mutable_store::{MutableStore, StoreLock};
 use knarr_flow::output::InPlace;
 use knarr_flow::read_store::{Part as PartOf, ReadStore};
+use knarr_flow::urls::url_of;
 use knarr_routes::part::{Part, Sharing, Target, write_part};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -30,10 +30,10 @@ type Described = (String, String, Vec<u64>, Option<(Vec<Vec<u64>>, Vec<u64>)>, V
 pub(crate) struct StoredZarr {
     request: Request,
     engine: Engine,
-    store: Arc<dyn ChangeStore>,
+    store: Arc<dyn MutableStore>,
     objects: Arc<dyn ReadStore>,
     target: Mutex<Option<Arc<Target>>>,
-    held: Mutex<Option<Held>>,
+    held: Mutex<Option<StoreLock>>,
 }
 
 impl StoredZarr {
@@ -56,8 +56,8 @@ impl StoredZarr {
         let open = || -> Result<Self> {
             let request = Request::parse(request)?;
             let engine = request.engine()?;
-            let store: Arc<dyn ChangeStore> = match (url_of(&output), &engine.network) {
-                (Some(url), Some(network)) => network.change(url)?,
+            let store: Arc<dyn MutableStore> = match (url_of(&output), &engine.stores) {
+                (Some(url), Some(stores)) => stores.change(url)?,
                 _ => Arc::new(InPlace::new(&output, DESCRIPTION)),
             };
             let objects = store.objects();
@@ -147,8 +147,8 @@ impl StoredZarr {
 
     /// True if Knarr has a chain for the codecs of an array.
     fn is_own(&self, py: Python<'_>, path: &str) -> PyResult<bool> {
-        let anew = || self.target()?.anew(&self.engine, path);
-        Ok(py.detach(anew).map_err(raise)?.is_some())
+        let recode = || self.target()?.recode(&self.engine, path);
+        Ok(py.detach(recode).map_err(raise)?.is_some())
     }
 
     /// All values of an array that Knarr decodes, in the byte order of the machine.
@@ -175,7 +175,7 @@ impl StoredZarr {
             parts.push(Part { path, region: Region::new(start, count), shape });
         }
         let values = ComputedValues::new(computed, compute, raised.clone());
-        let sharing = if sharing { Sharing::Held } else { Sharing::Alone };
+        let sharing = if sharing { Sharing::StoreLock } else { Sharing::Alone };
         let job = || -> Result<String> {
             let settings = self.request.settings()?;
             let target = self.target()?;

@@ -79,7 +79,7 @@ impl Request {
     pub(crate) fn engine(&self) -> Result<Engine> {
         let mut engine = Engine::new(knarr_native::codecs()?);
         engine.jobs = self.jobs.unwrap_or(engine.jobs).max(1);
-        engine.network = Some(knarr_s3::network());
+        engine.stores = Some(knarr_s3::stores());
         if let Some(size) = &self.max_mem {
             engine.max_mem = parse_size(size).map_err(|error| error.at("max_mem"))?;
         }

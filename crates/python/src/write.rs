@@ -2,8 +2,9 @@
 
 use knarr_array::error::{Error, Result};
 use knarr_array::model::Variable;
-use knarr_formats::{Apart, open_header};
-use knarr_routes::compress::{OutputFormat, RepackOptions, Repacked, vacant_format, write_source};
+use knarr_formats::output;
+use knarr_formats::{ExternalValues, open_header};
+use knarr_routes::compress::{RepackOptions, Repacked, vacant_kind, write_source};
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,14 +28,14 @@ const LOOK: Duration = Duration::from_millis(50);
 #[pyfunction]
 pub(crate) fn output_kind(output: PathBuf, force: bool) -> PyResult<&'static str> {
     let options = RepackOptions { replaces: force.into(), save_plan: true, ..RepackOptions::default() };
-    match vacant_format(&output, &options).map_err(raise)? {
-        OutputFormat::NetCdf4 | OutputFormat::Hdf5 => Ok("netcdf"),
-        OutputFormat::Zarr => Ok("zarr"),
-        OutputFormat::Csv | OutputFormat::Raw | OutputFormat::Classic(_) => Err(raise(
+    let kind = vacant_kind(&output, &options).map_err(raise)?;
+    if kind.is_plain() {
+        return Err(raise(
             Error::usage(format!("'{}' is of a format that holds no dataset", output.display()))
                 .hint("end the name in .nc (netCDF-4), .h5 (HDF5) or .zarr (Zarr v3)"),
-        )),
+        ));
     }
+    Ok(if kind.is_store() { "zarr" } else { "netcdf" })
 }
 
 /// Writes what `header` describes to `output`; returns what was done as JSON. `variables` are those whose values are not in
@@ -64,17 +65,18 @@ pub(crate) fn write(
         Ok(if is_later { computed.later() } else { computed })
     });
     let computed = computed.collect::<Result<Vec<_>>>().map_err(raise)?;
-    let options = RepackOptions { replaces: request.force.into(), command, when, save_plan: true, classic_above: None };
+    let options =
+        RepackOptions { replaces: request.force.into(), command, when, save_plan: true, ..RepackOptions::default() };
     let values = ComputedValues::new(computed.clone(), compute, raised.clone());
     let job = || -> Result<String> {
         let mut settings = request.settings()?;
-        let apart: Vec<Apart> = computed.iter().map(Computed::apart).collect();
-        let source = open_header(&header, Path::new(NAME), (&apart, Box::new(values)), &engine.codecs)?;
+        let external: Vec<ExternalValues> = computed.iter().map(Computed::external).collect();
+        let source = open_header(&header, Path::new(NAME), (&external, Box::new(values)), &engine.codecs)?;
         computed.iter().try_for_each(|computed| computed.check(source.model()))?;
         later::settle(&mut settings, &computed, source.model())?;
         let input_bytes = source.model().variables.iter().map(Variable::raw_bytes).sum();
-        let format = OutputFormat::of(&output)?;
-        let done = write_source(&engine, source, (&output, format), &settings, &options, &relay)?;
+        let kind = output::of(&output)?;
+        let done = write_source(&engine, source, (&output, kind), &settings, &options, &relay)?;
         report(&Repacked { input_bytes, ..done })
     };
     let result = py.detach(|| beside(&raised, job));

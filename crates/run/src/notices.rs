@@ -3,7 +3,7 @@
 /// Hears notices, one line each.
 pub trait Notices: Send + Sync {
     /// How the work goes. Those who want to hear of failures alone do without.
-    fn tell(&self, line: &str);
+    fn notify(&self, line: &str);
     /// What is wrong, or not as the user may expect.
     fn warn(&self, line: &str);
 }

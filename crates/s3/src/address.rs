@@ -1,25 +1,27 @@
 //! What a URL names: a folder of a bucket, or of a web server.
 
 use knarr_array::error::{Error, Result};
+use knarr_flow::urls::{in_words, read_schemes};
 use object_store::path::Path;
 
+use crate::bucket::BUCKET;
+use crate::server::Server;
+use crate::web::WEB;
+
+/// The kinds of servers. Their schemes are those of [`SCHEMES`](knarr_flow::urls::SCHEMES).
+const SERVERS: &[&Server] = &[&BUCKET, &WEB];
+
 /// A folder of objects.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Address {
     /// As the user typed it, without slashes at its end.
     pub(crate) url: String,
-    pub(crate) server: Server,
+    /// Who holds the objects, the scheme, and the name of the bucket or the host.
+    pub(crate) server: &'static Server,
+    pub(crate) scheme: String,
+    pub(crate) name: String,
     /// What the keys of its objects begin with.
     pub(crate) prefix: Path,
-}
-
-/// Who holds the objects.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Server {
-    /// A bucket of S3.
-    Bucket(String),
-    /// A web server: its URL up to the path.
-    Web(String),
 }
 
 impl Address {
@@ -28,34 +30,21 @@ impl Address {
     pub(crate) fn of(url: &str) -> Result<Self> {
         let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
         let rest = rest.trim_end_matches('/');
-        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let invalid = |error: object_store::path::Error| {
+        let (name, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let server = SERVERS.iter().copied().find(|server| server.schemes.contains(&scheme)).ok_or_else(|| {
+            let hint = format!("{} are; copy other things here, or mount them", in_words(read_schemes()));
+            Error::unsupported(format!("'{scheme}://' is not known")).hint(hint)
+        })?;
+        if name.is_empty() {
+            return Err(Error::usage(format!("the URL names no {}", server.noun))
+                .hint("write s3://BUCKET/NAME or https://HOST/NAME"));
+        }
+        (server.check_name)(name)?;
+        let prefix = (server.path)(path).map_err(|error| {
             Error::usage(format!("no path of objects: {error}")).hint("write the URL without empty parts, '.' and '..'")
-        };
-        let (server, prefix) = match scheme {
-            "s3" => (Server::Bucket(host.to_owned()), Path::parse(path)),
-            "https" | "http" => (Server::Web(format!("{scheme}://{host}")), Path::from_url_path(path)),
-            _ => {
-                return Err(Error::unsupported(format!("'{scheme}://' is not known"))
-                    .hint("s3://, https:// and http:// are; copy other things here, or mount them"));
-            }
-        };
-        if host.is_empty() {
-            let what = if scheme == "s3" { "bucket" } else { "server" };
-            return Err(
-                Error::usage(format!("the URL names no {what}")).hint("write s3://BUCKET/NAME or https://HOST/NAME")
-            );
-        }
-        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
-        if scheme == "s3" && !host.bytes().all(is_name) {
-            return Err(Error::usage(format!("'{host}' is no name of a bucket"))
-                .hint("a bucket is called by letters, digits, '.', '-' and '_'"));
-        }
-        Ok(Self { url: format!("{scheme}://{rest}"), server, prefix: prefix.map_err(invalid)? })
-    }
-
-    pub(crate) fn is_s3(&self) -> bool {
-        matches!(self.server, Server::Bucket(_))
+        })?;
+        let url = format!("{scheme}://{rest}");
+        Ok(Self { url, server, scheme: scheme.to_owned(), name: name.to_owned(), prefix })
     }
 
     /// The folder of what is here, and its key there; `None` for a whole bucket or server.
@@ -98,7 +87,7 @@ mod tests {
     fn urls_have_a_server_and_a_path() {
         let address = Address::of("s3://bucket/a%20b/c d.zarr/").unwrap();
         assert_eq!(address.url, "s3://bucket/a%20b/c d.zarr");
-        assert_eq!(address.server, Server::Bucket("bucket".to_owned()));
+        assert_eq!((address.server.noun, address.name.as_str()), ("bucket", "bucket"));
         assert_eq!(address.path("T/c/0").unwrap().as_ref(), "a%20b/c d.zarr/T/c/0");
         assert_eq!(address.key_of(&Path::parse("a%20b/c d.zarr/T/c/0").unwrap()).as_deref(), Some("T/c/0"));
         assert_eq!(address.key_of(&Path::parse("a%20b/c d.zarrs/T").unwrap()), None);
@@ -112,6 +101,12 @@ mod tests {
         let (folder, key) = Address::of("s3://bucket/c.nc").unwrap().split().unwrap();
         assert_eq!((folder.url.as_str(), folder.prefix.as_ref(), key.as_str()), ("s3://bucket", "", "c.nc"));
         assert!(Address::of("s3://bucket").unwrap().split().is_none());
+    }
+
+    #[test]
+    fn every_scheme_has_a_server_that_reaches_it() {
+        let reached: Vec<&str> = SERVERS.iter().flat_map(|server| server.schemes).copied().collect();
+        assert_eq!(reached, read_schemes().collect::<Vec<_>>());
     }
 
     #[test]

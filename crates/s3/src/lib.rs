@@ -1,54 +1,58 @@
 //! Stores of objects that lie elsewhere: S3, read and written, and web servers, which are only read.
 //!
-//! The one place with an asynchronous runtime: callers block, each in its own thread. Reading order: [`address`] (what a
-//! URL names), [`client`] (what reaches it), [`told`] (what users hear of failures), [`read`], [`sending`],
-//! [`parts`], [`upload`], [`change`].
+//! The one place with an asynchronous runtime: callers block, each in its own thread. Reading order: [`server`] (what a
+//! kind of server is), [`bucket`], [`web`], [`address`] (what a URL names), [`client`] (what reaches it), [`http_error`] (what users hear of failures), [`read`], [`sending`],
+//! [`parts`], [`upload`], [`mutable`].
 #![forbid(unsafe_code)]
 
 mod address;
-mod change;
+mod bucket;
 mod client;
+mod http_error;
+mod mutable;
 mod parts;
 mod read;
 mod runtime;
 mod sending;
-mod told;
+mod server;
 mod upload;
+mod web;
 
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use knarr_array::error::{Error, Result};
-use knarr_flow::change_store::ChangeStore;
-use knarr_flow::network::{Contents, Network};
+use knarr_flow::mutable_store::MutableStore;
 use knarr_flow::output::Store;
 use knarr_flow::read_store::ReadStore;
+use knarr_flow::urls::{Contents, StoreResolver, is_written};
 
 use address::Address;
-use change::Changing;
-use client::{Client, Variables};
+use client::Client;
+use mutable::MutableBucket;
 use read::Remote;
 use runtime::Blocking;
+use server::Variables;
 use upload::Upload;
 
 /// What reaches S3 and web servers. Nothing is connected to before a URL is opened.
 #[derive(Debug)]
-pub struct Internet {
+pub struct ObjectStores {
     variables: Variables,
     runtime: Mutex<Option<Blocking>>,
 }
 
-/// The network of this machine, for [`knarr_flow::engine::Engine::network`].
-pub fn network() -> Arc<dyn Network> {
+/// What opens URLs on this machine, for [`knarr_flow::engine::Engine::stores`].
+pub fn stores() -> Arc<dyn StoreResolver> {
     let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
-    Arc::new(Internet::with(std::env::vars_os().filter_map(text)))
+    Arc::new(ObjectStores::with(std::env::vars_os().filter_map(text)))
 }
 
-impl Internet {
+impl ObjectStores {
     /// One that is set up by these variables in place of those of the environment: `AWS_ACCESS_KEY_ID`,
     /// `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION`, `AWS_ENDPOINT_URL` and the like.
     pub fn with(variables: impl IntoIterator<Item = (String, String)>) -> Self {
-        let is_said = |(name, value): &(String, String)| name.starts_with("AWS_") && !value.is_empty();
+        let is_said = |(_, value): &(String, String)| !value.is_empty();
         Self { variables: variables.into_iter().filter(is_said).collect(), runtime: Mutex::default() }
     }
 
@@ -65,7 +69,7 @@ impl Internet {
     }
 }
 
-impl Network for Internet {
+impl StoreResolver for ObjectStores {
     fn read(&self, url: &str) -> Result<Arc<dyn ReadStore>> {
         Ok(Arc::new(Remote::new(self.client(Address::of(url)?)?)))
     }
@@ -79,15 +83,15 @@ impl Network for Internet {
         Ok(Box::new(Upload::create(self.client(written(url)?)?, contents, force)?))
     }
 
-    fn change(&self, url: &str) -> Result<Arc<dyn ChangeStore>> {
-        Ok(Arc::new(Changing::new(self.client(written(url)?)?)))
+    fn change(&self, url: &str) -> Result<Arc<dyn MutableStore>> {
+        Ok(Arc::new(MutableBucket::new(self.client(written(url)?)?)))
     }
 }
 
 /// The address of what is to be written.
 fn written(url: &str) -> Result<Address> {
     let address = Address::of(url)?;
-    if address.is_s3() {
+    if is_written(url) {
         return Ok(address);
     }
     Err(Error::unsupported("web servers are only read")

@@ -8,8 +8,8 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
 use crate::client::Client;
+use crate::http_error::http_error;
 use crate::sending::Sending;
-use crate::told::told;
 
 /// Bytes of a part. All but the last have the same length, as some servers want.
 pub(crate) const PART: usize = 8 << 20;
@@ -62,7 +62,7 @@ impl Growing {
             Some(parts) => parts,
             None => {
                 let upload = client.runtime.wait(client.objects.put_multipart(&client.path(&self.key)?));
-                let upload = upload.map_err(|error| told(&error, ErrorKind::Write).at(self.key.clone()))?;
+                let upload = upload.map_err(|error| http_error(&error, ErrorKind::Write).at(self.key.clone()))?;
                 (Arc::new(Mutex::new(Some(upload))), Vec::new())
             }
         };

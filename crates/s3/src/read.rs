@@ -9,7 +9,7 @@ use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStoreExt};
 
 use crate::client::Client;
-use crate::told::told;
+use crate::http_error::http_error;
 
 /// A folder of a bucket or of a web server.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Remote {
         if let Some(listed) = listed.as_ref() {
             return Ok(listed.clone());
         }
-        let found = match self.client.address.is_s3().then(|| self.client.list(ErrorKind::Read)) {
+        let found = match self.client.address.server.lists.then(|| self.client.list(ErrorKind::Read)) {
             Some(Ok(found)) => Some(Arc::new(found)),
             // Who may not list may still read.
             Some(Err(refused)) if refused.is_denied => None,
@@ -53,11 +53,11 @@ fn found<T>(result: object_store::Result<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(error @ object_store::Error::NotFound { .. }) => {
-            let error = told(&error, ErrorKind::Read);
+            let error = http_error(&error, ErrorKind::Read);
             // A bucket that is not there is more than an object that is not.
             if error.message().contains("bucket") { Err(error) } else { Ok(None) }
         }
-        Err(error) => Err(told(&error, ErrorKind::Read)),
+        Err(error) => Err(http_error(&error, ErrorKind::Read)),
     }
 }
 
@@ -95,7 +95,7 @@ impl ReadStore for Remote {
             Err(error) if may_be_outside(&error) => {
                 let held = self.length(&path).map_err(place)?;
                 return match held.and_then(|held| part.within(held)) {
-                    Some(_) => Err(place(told(&error, ErrorKind::Read))),
+                    Some(_) => Err(place(http_error(&error, ErrorKind::Read))),
                     None => Ok(held),
                 };
             }
@@ -119,7 +119,7 @@ impl ReadStore for Remote {
         Ok(Some(held))
     }
 
-    fn is_far(&self) -> bool {
+    fn is_remote(&self) -> bool {
         true
     }
 

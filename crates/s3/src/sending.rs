@@ -8,8 +8,8 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 
+use crate::http_error::http_error;
 use crate::runtime::Blocking;
-use crate::told::told;
 
 /// Bytes that wait to be sent, at most, and requests that send them.
 const BYTES: u32 = 128 << 20;
@@ -52,7 +52,7 @@ impl Sending {
         let failed = Arc::clone(&self.failed);
         self.runtime.spawn(async move {
             if let Err(error) = request.await {
-                let error = told(&error, ErrorKind::Write).at(place);
+                let error = http_error(&error, ErrorKind::Write).at(place);
                 failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
             }
         })

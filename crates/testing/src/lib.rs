@@ -8,17 +8,13 @@
 #![expect(clippy::panic, clippy::expect_used, clippy::missing_panics_doc, reason = "suites report by panicking")]
 
 pub mod abandoned;
-pub mod account_suite;
-pub mod codec_suite;
 pub mod data;
+mod faulty;
 pub mod golden;
-pub mod link_suite;
 pub mod memory;
 mod memory_link;
-pub mod read_store_suite;
-pub mod sink_suite;
-pub mod source_suite;
 pub mod speed;
-pub mod store_suite;
+pub mod suites;
 
+pub use faulty::{Faults, Faulty};
 pub use memory_link::MemoryLink;

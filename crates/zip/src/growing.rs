@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, Result};
-use knarr_flow::output::Temporary;
+use knarr_flow::output::AtomicFile;
 
 /// Most bytes that are brought over at a time.
 const STEP: u64 = 1 << 20;
@@ -16,7 +16,7 @@ const STEP: u64 = 1 << 20;
 pub(crate) struct Growing {
     target: PathBuf,
     /// Never published. `None` before the first bytes.
-    file: Option<Temporary>,
+    file: Option<AtomicFile>,
     /// Where the next bytes go.
     end: u64,
     objects: BTreeMap<String, Object>,
@@ -53,7 +53,7 @@ impl Growing {
         let file = match &mut self.file {
             Some(file) => file,
             // Nothing is replaced by it.
-            none => none.insert(Temporary::create(&self.target, true)?),
+            none => none.insert(AtomicFile::create(&self.target, true)?),
         };
         file.file().write_all_at(bytes, self.end).map_err(|error| Error::write(&self.target, &error))?;
         let (object, length) = (self.objects.entry(key.to_owned()).or_default(), bytes.len() as u64);

@@ -6,7 +6,7 @@ use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, Result};
-use knarr_flow::output::{Replaces, Store, Temporary};
+use knarr_flow::output::{AtomicFile, Replaces, Store};
 use rawzip::path::{EntryPath, ZipFilePath};
 use rawzip::{ErrorKind, ZipArchiveWriter};
 
@@ -22,7 +22,7 @@ const STEP: u64 = 1 << 20;
 pub struct ZipStore {
     target: PathBuf,
     archive: ZipArchiveWriter<BufWriter<File>>,
-    temporary: Temporary,
+    temporary: AtomicFile,
     growing: Growing,
     /// Keys of the objects that have their end.
     finished: HashSet<String>,
@@ -32,9 +32,9 @@ impl ZipStore {
     /// Starts a store that will be the file `target`.
     ///
     /// # Errors
-    /// As for [`Temporary::create`].
+    /// As for [`AtomicFile::create`].
     pub fn create(target: &Path, replaces: impl Into<Replaces>) -> Result<Self> {
-        let temporary = Temporary::create(target, replaces)?;
+        let temporary = AtomicFile::create(target, replaces)?;
         let file = temporary.file().try_clone().map_err(|error| Error::write(target, &error))?;
         Ok(Self {
             target: target.to_owned(),

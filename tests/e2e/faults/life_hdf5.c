@@ -1,4 +1,4 @@
-/* The life of a file of parallel HDF5. */
+/* The life of a file of parallel HDF5; of one process without MPI-IO if SERIAL is defined. */
 #include "life.h"
 
 #include <hdf5.h>
@@ -14,9 +14,11 @@ static void begin_library(void) {
         return;
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     access_list = H5Pcreate(H5P_FILE_ACCESS);
-    H5Pset_fapl_mpio(access_list, MPI_COMM_WORLD, MPI_INFO_NULL);
     together_list = H5Pcreate(H5P_DATASET_XFER);
+#ifndef SERIAL
+    H5Pset_fapl_mpio(access_list, MPI_COMM_WORLD, MPI_INFO_NULL);
     H5Pset_dxpl_mpio(together_list, H5FD_MPIO_COLLECTIVE);
+#endif
 }
 
 static hid_t dataset(const char *called, int dims, const hsize_t *length, const hsize_t *most, const hsize_t *chunk) {

@@ -12,14 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static hid_t ok(hid_t id, int line) {
-    if (id < 0) {
-        fprintf(stderr, "line %d failed\n", line);
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-    return id;
-}
-#define OK(call) ok((hid_t)(call), __LINE__)
+#include "../checked.h"
 
 int main(int argc, char **argv) {
     const char *what = argc > 3 ? argv[3] : "";

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../checked.h"
+
 enum { MOST = 6, ROWS = 12, COLUMNS = 10, CALLS = 7 };
 
 static int rank, size;
@@ -19,15 +21,6 @@ static unsigned below(unsigned end) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     return (unsigned)(state >> 33) % end;
 }
-
-static hid_t ok(hid_t id, int line) {
-    if (id < 0) {
-        fprintf(stderr, "rank %d: line %d failed\n", rank, line);
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-    return id;
-}
-#define OK(call) ok((hid_t)(call), __LINE__)
 
 /* A type: a number, a string, or members; each as often as `times` says, in an array unless that is 0. */
 struct node {

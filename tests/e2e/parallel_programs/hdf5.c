@@ -15,23 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../checked.h"
+
 static int rank, size;
-
-static void check(int holds, const char *what) {
-    if (!holds) {
-        fprintf(stderr, "rank %d: %s\n", rank, what);
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
-}
-
-static hid_t ok(hid_t id, int line) {
-    if (id < 0) {
-        fprintf(stderr, "rank %d: line %d failed\n", rank, line);
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-    return id;
-}
-#define OK(call) ok((hid_t)(call), __LINE__)
 
 static hid_t dataset(hid_t at, const char *name, hid_t type, int axes, const hsize_t *dims, const hsize_t *most, hid_t list) {
     hid_t space = OK(axes == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(axes, dims, most));

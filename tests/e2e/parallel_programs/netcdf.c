@@ -12,23 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define OK(call)                                                                                                       \
-    do {                                                                                                               \
-        int told = (call);                                                                                             \
-        if (told != NC_NOERR) {                                                                                        \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, nc_strerror(told));                                  \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                                                              \
-        }                                                                                                              \
-    } while (0)
+#include "../checked.h"
 
 static int rank, size;
-
-static void check(int holds, const char *what) {
-    if (!holds) {
-        fprintf(stderr, "rank %d: %s\n", rank, what);
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
-}
 
 static float value_at(int step, size_t y, size_t x) {
     return sinf((float)y * 0.1f) * 10 + (float)x * 0.01f + 273.15f + (float)step;

@@ -9,14 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define OK(call)                                                                                                       \
-    do {                                                                                                               \
-        int told = (call);                                                                                             \
-        if (told != NC_NOERR) {                                                                                        \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, nc_strerror(told));                                  \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                                                              \
-        }                                                                                                              \
-    } while (0)
+#include "../checked.h"
 
 int main(int argc, char **argv) {
     int rank, size, id, dims[3], temperature, time;

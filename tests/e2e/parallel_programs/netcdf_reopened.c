@@ -9,14 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OK(call)                                                                                                       \
-    do {                                                                                                               \
-        int told = (call);                                                                                             \
-        if (told != NC_NOERR) {                                                                                        \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, nc_strerror(told));                                  \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                                                              \
-        }                                                                                                              \
-    } while (0)
+#include "../checked.h"
 
 static int rank, size;
 static size_t columns;

@@ -7,16 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static int rank, size;
+#include "../checked.h"
 
-static hid_t ok(hid_t id, int line) {
-    if (id < 0) {
-        fprintf(stderr, "rank %d: line %d failed\n", rank, line);
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-    return id;
-}
-#define OK(call) ok((hid_t)(call), __LINE__)
+static int rank, size;
 
 enum { FLUSHED, COLLECTIVE, CREATED, ATOMIC, MIXED, PHASES };
 
@@ -41,7 +34,7 @@ static void put(hsize_t row, int value, int selects, hid_t list) {
     free(values);
 }
 
-static void check(hsize_t row, int expected, hid_t list) {
+static void compare(hsize_t row, int expected, hid_t list) {
     int *values = malloc(sizeof *values * columns);
     select_row(row, 1);
     OK(H5Dread(set, H5T_NATIVE_INT, memory, space, list, values));
@@ -74,9 +67,9 @@ int main(int argc, char **argv) {
         MPI_Barrier(MPI_COMM_WORLD);
         OK(H5Fflush(file, H5F_SCOPE_GLOBAL));
     }
-    check(FLUSHED, 100, collective);
+    compare(FLUSHED, 100, collective);
     for (int turn = size - 1; turn >= 0; turn--) put(COLLECTIVE, 200 + rank, rank == turn, collective);
-    check(COLLECTIVE, 200, collective);
+    compare(COLLECTIVE, 200, collective);
     for (int turn = size - 1; turn >= 0; turn--) {
         char name[32];
         if (rank == turn) put(CREATED, 300 + rank, 1, H5P_DEFAULT);
@@ -84,13 +77,13 @@ int main(int argc, char **argv) {
         snprintf(name, sizeof name, "empty%d", turn);
         OK(H5Dclose(OK(H5Dcreate2(file, name, H5T_STD_I32LE, memory, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT))));
     }
-    check(CREATED, 300, collective);
+    compare(CREATED, 300, collective);
 
     OK(H5Fset_mpi_atomicity(file, 1));
     for (int turn = size - 1; turn >= 0; turn--) {
         if (rank == turn) put(ATOMIC, 400 + rank, 1, H5P_DEFAULT);
         MPI_Barrier(MPI_COMM_WORLD);
-        check(ATOMIC, 400 + turn, H5P_DEFAULT);
+        compare(ATOMIC, 400 + turn, H5P_DEFAULT);
         MPI_Barrier(MPI_COMM_WORLD);
     }
     OK(H5Fset_mpi_atomicity(file, 0));
@@ -99,11 +92,11 @@ int main(int argc, char **argv) {
     if (rank == size - 1) put(MIXED, 500 + rank, 1, H5P_DEFAULT);
     MPI_Barrier(MPI_COMM_WORLD);
     put(MIXED, 600, rank == 0, collective);
-    check(MIXED, 600, collective);
+    compare(MIXED, 600, collective);
     if (rank == 0) put(MIXED, 700, 1, H5P_DEFAULT);
     OK(H5Fflush(file, H5F_SCOPE_GLOBAL));
     MPI_Barrier(MPI_COMM_WORLD);
-    check(MIXED, 700, H5P_DEFAULT);
+    compare(MIXED, 700, H5P_DEFAULT);
 
     H5Dclose(set);
     OK(H5Fclose(file));

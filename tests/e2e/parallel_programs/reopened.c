@@ -13,14 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static hid_t ok(hid_t id, int line) {
-    if (id < 0) {
-        fprintf(stderr, "line %d failed\n", line);
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-    return id;
-}
-#define OK(call) ok((hid_t)(call), __LINE__)
+#include "../checked.h"
 
 struct pair {
     int number;

@@ -15,23 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define OK(call)                                                                                                       \
-    do {                                                                                                               \
-        int told = (call);                                                                                             \
-        if (told != NC_NOERR) {                                                                                        \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, ncmpi_strerror(told));                               \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                                                              \
-        }                                                                                                              \
-    } while (0)
+#include "../checked.h"
 
 static int rank, size;
-
-static void check(int holds, const char *what) {
-    if (!holds) {
-        fprintf(stderr, "rank %d: %s\n", rank, what);
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
-}
 
 static void write_file(const char *name, int steps, MPI_Offset rows, float more, const char *what) {
     int id, dims[3], topo, temperature, count, time, requests[2];

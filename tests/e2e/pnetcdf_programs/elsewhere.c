@@ -1,17 +1,18 @@
 /* Ranks that use a file one after the other, each for itself (MPI_COMM_SELF), with a barrier between.
  *
  * usage: elsewhere FILE open|create LENGTH
- *        elsewhere FILE run LENGTH COMMAND...
+ *        elsewhere FILE run|share LENGTH COMMAND...
  * Rank 0 writes LENGTH numbers, all 1, and closes the file. Rank 1 then opens it and tells the first and the last of them, or
- * creates it again with 10 numbers, all 2, or runs commands, one after the other, and tells the exit code of each. */
+ * creates it again with 10 numbers, all 2, or runs commands, one after the other, and tells the exit code of each. With `share`
+ * all ranks write the file together, each of them all numbers. */
 #include <mpi.h>
 #include <pnetcdf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int write_file(const char *name, MPI_Offset length, float value) {
-    int id, dim, variable, code = ncmpi_create(MPI_COMM_SELF, name, NC_CLOBBER, MPI_INFO_NULL, &id);
+static int write_file(MPI_Comm comm, const char *name, MPI_Offset length, float value) {
+    int id, dim, variable, code = ncmpi_create(comm, name, NC_CLOBBER, MPI_INFO_NULL, &id);
     if (code)
         return code;
     float *values = malloc(sizeof *values * (size_t)length);
@@ -32,11 +33,12 @@ int main(int count, char **words) {
     MPI_Init(&count, &words);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Offset length = atol(words[3]);
-    if (rank == 0)
-        printf("rank 0: %d\n", write_file(words[1], length, 1)), fflush(stdout);
+    int shares = strcmp(words[2], "share") == 0;
+    if (rank == 0 || shares)
+        printf("rank %d: %d\n", rank, write_file(shares ? MPI_COMM_WORLD : MPI_COMM_SELF, words[1], length, 1)), fflush(stdout);
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 1 && strcmp(words[2], "create") == 0)
-        printf("rank 1: %d\n", write_file(words[1], 10, 2)), fflush(stdout);
+        printf("rank 1: %d\n", write_file(MPI_COMM_SELF, words[1], 10, 2)), fflush(stdout);
     if (rank == 1 && strcmp(words[2], "open") == 0) {
         int id, variable, code = ncmpi_open(MPI_COMM_SELF, words[1], NC_NOWRITE, MPI_INFO_NULL, &id);
         printf("rank 1: %d", code);

@@ -8,14 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define OK(call)                                                                                                       \
-    do {                                                                                                               \
-        int told = (call);                                                                                             \
-        if (told != NC_NOERR) {                                                                                        \
-            fprintf(stderr, "%s: %s\n", #call, ncmpi_strerror(told));                                                  \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                                                              \
-        }                                                                                                              \
-    } while (0)
+#include "../checked.h"
 
 enum { RECORDS = 3, LENGTH = 50000 };
 

@@ -19,14 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define OK(call)                                                                                                       \
-    do {                                                                                                               \
-        int told = (call);                                                                                             \
-        if (told != NC_NOERR) {                                                                                        \
-            fprintf(stderr, "rank %d: line %d: %s: %s\n", rank, __LINE__, #call, ncmpi_strerror(told));                \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                                                              \
-        }                                                                                                              \
-    } while (0)
+#include "../checked.h"
 
 static int rank, size, steps;
 static MPI_Comm all;
@@ -37,13 +30,6 @@ static int is(const char *name) { return strcmp(what, name) == 0; }
 
 static double value(int session, int step, MPI_Offset row, MPI_Offset column) {
     return session * 1e9 + step * 1e7 + (double)row * 4096 + (double)column;
-}
-
-static void check(int holds, const char *whatever) {
-    if (!holds) {
-        fprintf(stderr, "rank %d: %s\n", rank, whatever);
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
 }
 
 static const char *mark(int session, int step) {

@@ -9,14 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define OK(call)                                                                                                       \
-    do {                                                                                                               \
-        int told = (call);                                                                                             \
-        if (told != NC_NOERR) {                                                                                        \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, ncmpi_strerror(told));                               \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                                                              \
-        }                                                                                                              \
-    } while (0)
+#include "../checked.h"
 
 enum { LENGTH = 100 };
 

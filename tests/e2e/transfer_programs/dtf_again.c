@@ -12,14 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define OK(call)                                                                                                       \
-    do {                                                                                                               \
-        int told = (call);                                                                                             \
-        if (told != NC_NOERR) {                                                                                        \
-            fprintf(stderr, "rank %d: line %d: %s: %s\n", rank, __LINE__, #call, ncmpi_strerror(told));                \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                                                              \
-        }                                                                                                              \
-    } while (0)
+#include "../checked.h"
 
 enum { LENGTH = 60 };
 
@@ -27,13 +20,6 @@ static const char *path = "Hist.D01.nc";
 static int rank, size, id, variable;
 static MPI_Offset start, count;
 static float values[LENGTH];
-
-static void check(int holds, const char *whatever) {
-    if (!holds) {
-        fprintf(stderr, "rank %d: %s\n", rank, whatever);
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
-}
 
 static const char *mark(int transfer) {
     static char name[32];

@@ -11,25 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define OK(call)                                                                                                       \
-    do {                                                                                                               \
-        int told = (call);                                                                                             \
-        if (told != NC_NOERR) {                                                                                        \
-            fprintf(stderr, "rank %d: line %d: %s: %d\n", rank, __LINE__, #call, told);                                \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                                                              \
-        }                                                                                                              \
-    } while (0)
+#include "../checked.h"
 
 enum { ROWS = 12, COLUMNS = 5 };
 
 static int rank, size;
-
-static void check(int holds, const char *whatever) {
-    if (!holds) {
-        fprintf(stderr, "rank %d: %s\n", rank, whatever);
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
-}
 
 static float value(int session, int kind, MPI_Offset row, MPI_Offset column) {
     return (float)(session * 10000 + kind * 1000 + row * 10 + column);

@@ -10,14 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OK(call)                                                                                                       \
-    do {                                                                                                               \
-        int told = (call);                                                                                             \
-        if (told != NC_NOERR) {                                                                                        \
-            fprintf(stderr, "rank %d: line %d: %s: %s\n", rank, __LINE__, #call, ncmpi_strerror(told));                \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                                                              \
-        }                                                                                                              \
-    } while (0)
+#include "../checked.h"
 
 enum { RUN = 3, WORD = 8 };
 
@@ -82,7 +75,7 @@ static void pieces(int id, int variable, const struct kind *kind, MPI_Offset rec
     free(start), free(count), free(starts);
 }
 
-static void check(int variable, const struct kind *kind, MPI_Offset record, const float *next) {
+static void compare(int variable, const struct kind *kind, MPI_Offset record, const float *next) {
     MPI_Offset depth = strchr(kind->dims, 'l') ? levels : 1, start[1], count[1];
     if (!runs(start, count)) return;
     for (MPI_Offset level = 0; level < depth; level++)
@@ -167,7 +160,7 @@ int main(int argc, char **argv) {
         }
         OK(ncmpi_wait_all(id, NC_REQ_ALL, NULL, NULL));
         for (int v = 0; v < variables; v++) {
-            if (!writes && values[v]) check(ids[v], &KINDS[kinds[v]], record, values[v]);
+            if (!writes && values[v]) compare(ids[v], &KINDS[kinds[v]], record, values[v]);
             free(values[v]);
             values[v] = NULL;
         }

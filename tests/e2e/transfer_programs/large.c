@@ -10,23 +10,9 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#define OK(call)                                                                                                       \
-    do {                                                                                                               \
-        int told = (call);                                                                                             \
-        if (told != NC_NOERR) {                                                                                        \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, ncmpi_strerror(told));                               \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                                                              \
-        }                                                                                                              \
-    } while (0)
+#include "../checked.h"
 
 static signed char value(MPI_Offset at) { return (signed char)(at % 251 - 125 + (at >> 20) % 3); }
-
-static void check(int holds, const char *whatever) {
-    if (!holds) {
-        fprintf(stderr, "%s\n", whatever);
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
-}
 
 static long peak_kib(void) {
     struct rusage used;

@@ -10,23 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OK(call)                                                                                                       \
-    do {                                                                                                               \
-        int told = (call);                                                                                             \
-        if (told != NC_NOERR) {                                                                                        \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, nc_strerror(told));                                  \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                                                              \
-        }                                                                                                              \
-    } while (0)
+#include "../checked.h"
 
 static int rank, size, together;
 static size_t rows, columns;
-
-static void check(int holds, const char *what) {
-    if (holds) return;
-    fprintf(stderr, "rank %d: %s\n", rank, what);
-    MPI_Abort(MPI_COMM_WORLD, 2);
-}
 
 static int value_at(int session, int step, size_t y, size_t x) {
     return session * 1000000 + step * 100000 + (int)(y * columns + x);

@@ -9,14 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OK(call)                                                                                                       \
-    do {                                                                                                               \
-        int told = (call);                                                                                             \
-        if (told != NC_NOERR) {                                                                                        \
-            fprintf(stderr, "rank %d: line %d: %s: %s\n", rank, __LINE__, #call, ncmpi_strerror(told));                \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                                                              \
-        }                                                                                                              \
-    } while (0)
+#include "../checked.h"
 
 enum { VARIABLES = 4 };
 static const char *const NAMES[VARIABLES] = {"yspecies", "u", "pressure", "temp"};

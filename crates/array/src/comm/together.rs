@@ -4,8 +4,8 @@
 //! A rank that fails on the way sends nothing more, so who waits for it fails, too, once it is gone.
 
 use super::{Comm, ROOT, check_rank};
+use crate::bytes::wire::{Reader, put_bytes};
 use crate::error::{Error, Result};
-use crate::wire::{Reader, put_bytes};
 
 /// Brings the bytes of all ranks to `root`, in the order of ranks; the others get `None`. Lengths may differ.
 ///

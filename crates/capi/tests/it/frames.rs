@@ -256,7 +256,7 @@ fn the_words_of_the_filter_say_the_hints() {
         assert_eq!(knarr_filter_words(&hints, words.as_mut_ptr(), 20, &raw mut count), OK);
         assert_eq!(knarr_filter_words(&hints, words.as_mut_ptr(), 2, &raw mut count), USAGE);
     }
-    let read = knarr_codec::client_data::ClientData::parse(&words[..count]).unwrap().wishes;
+    let read = knarr_codec::client_data::ClientData::parse(&words[..count]).unwrap().options;
     assert_eq!(
         (read.quality.max_abs_error, read.quality.exact_from, read.missing),
         (Some(0.01), Some(300.0), Some(1e20))

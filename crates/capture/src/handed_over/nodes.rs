@@ -10,7 +10,9 @@ use super::HandedOver;
 use crate::parts::NodePart;
 
 /// Name of an empty file that says that the file is made, whatever has its name since.
-const DELIVERED: &str = "delivered";
+pub(super) const DELIVERED: &str = "delivered";
+/// What the names of empty files begin with that say, by its number, which part was removed before the file was made.
+const FREED: &str = "freed.";
 /// How often a note is removed that stays.
 const FEW: usize = 3;
 
@@ -55,7 +57,7 @@ impl HandedOver {
     }
 
     /// The directory on the disk that the nodes share.
-    fn disk(&self) -> PathBuf {
+    pub fn disk(&self) -> PathBuf {
         self.rule.directory.join(".knarr")
     }
 
@@ -65,15 +67,22 @@ impl HandedOver {
         Some(self.disk().join(format!("made-{}-{}.{part}", first.token, first.file)))
     }
 
-    /// Those for all other nodes than the first.
-    fn notes(&self) -> impl Iterator<Item = PathBuf> {
-        (1..self.parts.len()).filter_map(|part| self.note_of(part))
+    /// Those for all other nodes than the first, but for those that are known to need none.
+    fn notes(&self, directory: &Path) -> impl Iterator<Item = PathBuf> {
+        let is_needed = |part: &usize| !directory.join(format!("{FREED}{part}")).exists();
+        (1..self.parts.len()).filter(is_needed).filter_map(|part| self.note_of(part))
+    }
+
+    /// Notes in the directory of a file that waits in a tier that another node has removed its part: it is not looked for any more.
+    pub fn note_freed(directory: &Path, part: usize) {
+        // Without it, a note stays if the file is made by recovery.
+        let _ = fs::write(directory.join(format!("{FREED}{part}")), b"");
     }
 
     /// Notes, in its directory and for all other nodes, that the file is made: the process that has made it may be gone before
     /// it removes the directory, and before they ask.
     pub fn note_made(&self, directory: &Path) {
-        for note in self.notes().chain([directory.join(DELIVERED)]) {
+        for note in self.notes(directory).chain([directory.join(DELIVERED)]) {
             // Without it, what is left has to be removed by hand if that happens.
             let _ = fs::write(note, b"");
         }
@@ -84,7 +93,7 @@ impl HandedOver {
     /// # Errors
     /// `Write` if a note stays.
     pub fn forget_made(&self, directory: &Path) -> Result<()> {
-        let stays = self.notes().chain([directory.join(DELIVERED)]).find(|note| take(note) && note.exists());
+        let stays = self.notes(directory).chain([directory.join(DELIVERED)]).find(|note| take(note) && note.exists());
         stays.map_or(Ok(()), |note| {
             Err(Error::new(ErrorKind::Write, "what an earlier attempt to make the file has noted cannot be removed")
                 .hint("remove it; 'knarr run --recover' makes the file then")
@@ -99,7 +108,7 @@ impl HandedOver {
 
     /// Removes the notes for all other nodes: nothing of the file is left there.
     pub fn take_notes(&self) {
-        self.notes().for_each(|note| {
+        (1..self.parts.len()).filter_map(|part| self.note_of(part)).for_each(|note| {
             take(&note);
         });
     }

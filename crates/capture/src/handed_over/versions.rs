@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::HandedOver;
+use super::nodes::DELIVERED;
 use knarr_array::error::Result;
 use knarr_flow::output::{FileIdentity, Known, Placed, Replaces};
 
@@ -11,6 +12,8 @@ use knarr_flow::output::{FileIdentity, Known, Placed, Replaces};
 const PLACED: &str = "placed";
 /// Name of the list of what was made of older ones.
 const OLDER: &str = "older";
+/// How often newer versions are looked for.
+const ATTEMPTS: usize = 3;
 
 impl HandedOver {
     /// Writes it into the directory of a file that the program begins now: what has the names at this moment may be replaced, and
@@ -68,10 +71,30 @@ impl HandedOver {
     pub fn hand_on(&self, directory: &Path, spools: &[PathBuf]) {
         let Some(placed) = self.placed(directory) else { return };
         let is_newer = |other: &Self| other.generation > self.generation;
-        let newer = spools.iter().flat_map(|spool| Self::versions(spool, &self.target, &Self::LOOKED_FOR, is_newer));
-        for (newer, _) in newer {
-            // Without it, the newer version is set aside, and the user decides.
-            let _ = Placed(&newer.join(OLDER)).add(&[placed]);
+        for _ in 0..ATTEMPTS {
+            let newer =
+                spools.iter().flat_map(|spool| Self::versions(spool, &self.target, &Self::LOOKED_FOR, is_newer));
+            // One that is moved at this moment is found where it is now.
+            let failed = newer.filter(|(newer, _)| Placed(&newer.join(OLDER)).add(&[placed]).is_err()).count();
+            // Without a note, the newer version is set aside, and the user decides.
+            if failed == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Brings what was noted of versions in a directory to a copy of that.
+    pub(super) fn bring_versions(directory: &Path, copy: &Path) {
+        if Self::was_made(directory) {
+            let _ = std::fs::write(copy.join(DELIVERED), b"");
+        }
+        for name in [PLACED, OLDER] {
+            let (note, known) = (copy.join(name), Placed(&copy.join(name)).list());
+            let mut missing = Placed(&directory.join(name)).list();
+            missing.retain(|placed| !known.contains(placed));
+            if !missing.is_empty() {
+                let _ = Placed(&note).add(&missing);
+            }
         }
     }
 

@@ -302,8 +302,8 @@ fn clear(directory: &Path) {
         }
     }
     let _ = File::options().write(true).open(directory.join(DOOR)).and_then(|door| door.set_len(0));
-    let _ = fs::remove_dir_all(super::offers::files(directory));
-    let _ = fs::remove_dir_all(super::taking::taken(directory));
+    let _ = fs::remove_dir_all(super::published_sessions::files(directory));
+    let _ = fs::remove_dir_all(super::sessions_read::taken(directory));
 }
 
 /// Makes the file that says that a launcher runs. It is locked before it has its name.

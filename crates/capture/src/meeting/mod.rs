@@ -19,25 +19,25 @@
 //!
 //! A *session* is what a program does with a file from creating it to closing it. Its values, and what is said of it, lie in
 //! spools. Launchers learn of those of other components from their launchers, and show them to their own programs in an image
-//! ([`Met`], [`Offers`]), so programs wait where nobody else is.
+//! ([`ComponentStatus`], [`PublishedSessions`]), so programs wait where nobody else is.
 //!
-//! Reading order: [`Component`], [`Listed`] and [`Presence`], [`Address`]; [`Met`], [`Offers`], [`Taken`], [`Watch`] for programs.
+//! Reading order: [`Component`], [`Listed`] and [`Presence`], [`Address`]; [`ComponentStatus`], [`PublishedSessions`], [`SessionsRead`], [`Watch`] for programs.
 
 mod address;
 mod component;
-mod image;
+mod component_status;
 mod images;
 mod locks;
 mod names;
-mod offers;
-mod taking;
+mod published_sessions;
+mod sessions_read;
 mod watch;
 
 pub use address::Address;
 pub use component::{Component, Launcher, Listed, Presence};
-pub use image::{Gone, Met};
+pub use component_status::{ComponentStatus, Gone};
 pub use images::{image_of, sessions_of_images};
 pub use locks::has_local_locks;
-pub use offers::{Made, Offers, begin_session};
-pub use taking::{Taken, Taking, Wanting};
+pub use published_sessions::{Made, PublishedSessions, begin_session};
+pub use sessions_read::{SessionLock, SessionsRead, Wanting};
 pub use watch::Watch;

@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use knarr_array::error::Result;
-use knarr_capture::meeting::{Component, Offers, Presence, Taking, Wanting, Watch};
+use knarr_capture::meeting::{Component, Presence, PublishedSessions, SessionLock, Wanting, Watch};
 use knarr_capture::program::run;
 use knarr_capture::{Event, HandedOver, Part, Reading, Took};
 use knarr_config::FileRule;
@@ -84,7 +84,7 @@ fn is_own(path: &Path) -> bool {
 /// This component, as it reads the file.
 fn reader(wanted: &Wanted) -> Reader<'_> {
     let name = wanted.run.rules().component.as_deref().unwrap_or_default();
-    Reader::of(wanted, name, Component::launchers(wanted.rule.transfer.rendezvous(), name) > 1)
+    Reader::of(wanted, name, Component::launchers(wanted.rule.transfer().rendezvous(), name) > 1)
 }
 
 /// The program is about to ask the C library for a name. If the file comes from another component, it is there afterwards,
@@ -105,8 +105,8 @@ pub fn closed_in(directory: &[u8], is_deep: bool) -> BTreeSet<PathBuf> {
     let Ok(directory) = fs::canonicalize(directory) else { return found };
     let reads = |rule: &&FileRule| run.rules().part(rule) == Some(Part::Reads);
     for rule in run.rules().config.file.iter().filter(reads) {
-        let offers = Offers::of(&spool.directory, &rule.transfer, &directory);
-        below(offers.directory(), &directory, if is_deep { DEEPEST } else { 1 }, &mut found);
+        let sessions = PublishedSessions::of(&spool.directory, rule.transfer(), &directory);
+        below(sessions.directory(), &directory, if is_deep { DEEPEST } else { 1 }, &mut found);
     }
     found.retain(|target| {
         let wanted = transferred(target.as_os_str().as_bytes(), Part::Reads);
@@ -119,8 +119,8 @@ pub fn closed_in(directory: &[u8], is_deep: bool) -> BTreeSet<PathBuf> {
 const DEEPEST: u32 = 64;
 
 /// The files with sessions in a directory with offers, which stands for `directory`.
-fn below(offers: &Path, directory: &Path, depth: u32, found: &mut BTreeSet<PathBuf>) {
-    for entry in fs::read_dir(offers).into_iter().flatten().flatten() {
+fn below(sessions: &Path, directory: &Path, depth: u32, found: &mut BTreeSet<PathBuf>) {
+    for entry in fs::read_dir(sessions).into_iter().flatten().flatten() {
         if depth > 0 && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             let target = directory.join(entry.file_name());
             found.insert(target.clone());
@@ -134,7 +134,7 @@ fn below(offers: &Path, directory: &Path, depth: u32, found: &mut BTreeSet<PathB
 /// # Errors
 /// What cannot be looked at; with [`Await::Open`] also `NotFound` if nothing comes.
 pub(crate) fn await_file(wanted: &Wanted, what: Await) -> Result<()> {
-    let (rule, reader) = (&wanted.rule.transfer, reader(wanted));
+    let (rule, reader) = (wanted.rule.transfer(), reader(wanted));
     if what == Await::Next && reader.file()?.is_none() && reader.taken.remove()? {
         names(&GONE).insert(wanted.target.clone());
         return Ok(());
@@ -142,20 +142,22 @@ pub(crate) fn await_file(wanted: &Wanted, what: Await) -> Result<()> {
     let (begin, mut watch) = (Instant::now(), Watch::new());
     loop {
         // In this order: what was closed before the end is there.
-        let met = reader.met(&mut watch)?;
-        let is_over = met.is_over(rule.timeout()) || !wanted.run.is_alive();
+        let status = reader.status(&mut watch)?;
+        let is_over = status.is_over(rule.timeout()) || !wanted.run.is_alive();
         let is_late = begin.elapsed() > rule.timeout();
         let has_missed = || names(&MISSED).contains(&wanted.target);
         // Other files may match the rule: those that are there, and any name if the rule does not say how names end.
         let is_other = || what != Await::Open && (wanted.is_there() || !says_end(wanted));
         match reader.state()? {
             State::IsThere | State::IsOpen => return Ok(()),
-            State::Nothing if what == Await::Open && is_over && !wanted.is_there() => return Err(reader.missed(&met)),
+            State::Nothing if what == Await::Open && is_over && !wanted.is_there() => {
+                return Err(reader.missed(&status));
+            }
             // Nobody else says why a file is not there of which no writer was ever seen.
-            State::Nothing if is_over && what != Await::Closed && !is_other() && !has_missed() && !met.was_seen => {
+            State::Nothing if is_over && what != Await::Closed && !is_other() && !has_missed() && !status.was_seen => {
                 names(&MISSED).insert(wanted.target.clone());
-                let (what, seconds) = (over(&met, rule), begin.elapsed().as_secs());
-                wanted.run.tell(Event::Awaits { path: wanted.target.clone(), what, seconds });
+                let (what, seconds) = (over(&status, rule), begin.elapsed().as_secs());
+                wanted.run.notify(Event::Awaits { path: wanted.target.clone(), what, seconds });
                 return Ok(());
             }
             State::Nothing if what == Await::Closed || is_over || is_other() || has_missed() => return Ok(()),
@@ -163,11 +165,11 @@ pub(crate) fn await_file(wanted: &Wanted, what: Await) -> Result<()> {
                 names(&MISSED).insert(wanted.target.clone());
                 let what = format!("component '{}' has closed no session that was not read (timeout)", rule.from());
                 let seconds = begin.elapsed().as_secs();
-                wanted.run.tell(Event::Awaits { path: wanted.target.clone(), what, seconds });
+                wanted.run.notify(Event::Awaits { path: wanted.target.clone(), what, seconds });
                 return Ok(());
             }
             // Its launcher has ended, after it had made its files.
-            State::Comes if met.presence == Presence::Absent && met.is_over(rule.timeout()) => return Ok(()),
+            State::Comes if status.presence == Presence::Absent && status.is_over(rule.timeout()) => return Ok(()),
             State::Comes if !wanted.run.is_alive() => return Ok(()),
             State::Comes | State::Nothing => watch.wait(),
         }
@@ -189,7 +191,7 @@ impl Reader<'_> {
         if file.as_ref().is_some_and(|made| !self.is_had(made)) {
             return Ok(State::IsThere);
         }
-        let made = self.offers().made()?;
+        let made = self.sessions().made()?;
         // Files of one name are made in the order of their sessions. A writer that was started anew begins with others.
         let has_come = |(token, session): &(String, u64)| {
             made.as_ref().is_some_and(|made| made.token != *token || made.session >= *session)
@@ -209,7 +211,7 @@ impl Reader<'_> {
     }
 
     fn is_open(&self, Closed { token, session, .. }: &Closed) -> Result<bool> {
-        Taking::is_open(&self.taken, token, *session)
+        SessionLock::is_open(&self.taken, token, *session)
     }
 
     /// True if there is a session that was closed and that the component has not taken.
@@ -220,7 +222,7 @@ impl Reader<'_> {
     /// The sessions that were closed and that the component has not taken, oldest first.
     fn closed(&self) -> Result<Vec<Closed>> {
         let mut closed = Vec::new();
-        for (session, directory) in self.offered() {
+        for (session, directory) in self.published() {
             // It goes as soon as it was taken.
             let Ok(Some(handed)) = HandedOver::find(&directory) else { continue };
             let Ok((token, _)) = handed.origin(&directory) else { continue };
@@ -247,8 +249,8 @@ impl Reader<'_> {
                 // Whoever has it open ends it.
                 return Ok(true);
             }
-            if let Some((taking, _)) = self.begin(&next.directory, &next.token, next.session)? {
-                if taking.end()? {
+            if let Some((session_lock, _)) = self.begin(&next.directory, &next.token, next.session)? {
+                if session_lock.end()? {
                     HandedOver::note(&next.directory, self.name, Reading::Done)?;
                 }
                 return self.taken.remove();
@@ -259,16 +261,16 @@ impl Reader<'_> {
 
     /// Asks for a file of a session. False if it is gone.
     fn ask(&self, wanting: &mut Wanting, Closed { directory, token, session }: &Closed) -> Result<bool> {
-        let Some((taking, handed)) = self.begin(directory, token, *session)? else { return Ok(false) };
+        let Some((session_lock, handed)) = self.begin(directory, token, *session)? else { return Ok(false) };
         HandedOver::want_file(directory, self.name)?;
         wanting.add(token, *session)?;
         note_asked(&self.wanted.target, token, *session);
-        if taking.end()? {
+        if session_lock.end()? {
             HandedOver::note(directory, self.name, Reading::Done)?;
         }
-        let (path, from) = (self.wanted.target.clone(), handed.rule.transfer.from().to_owned());
+        let (path, from) = (self.wanted.target.clone(), handed.rule.transfer().from().to_owned());
         let took = Took { bytes: handed.bytes, ..Took::default() };
-        self.wanted.run.tell(Event::Received { path, from, session: *session, closed_ms: handed.closed_ms, took });
+        self.wanted.run.notify(Event::Received { path, from, session: *session, closed_ms: handed.closed_ms, took });
         Ok(true)
     }
 }
@@ -289,7 +291,7 @@ pub fn leaves(named: &[u8]) {
     let is_of = |handed: &HandedOver| handed.target == wanted.target && handed.session > 0;
     for directory in HandedOver::directories(&wanted.spool.directory).unwrap_or_default() {
         let Some(handed) = HandedOver::read(&directory).ok().flatten().filter(is_of) else { continue };
-        let (rule, session) = (&handed.rule.transfer, handed.session);
+        let (rule, session) = (handed.rule.transfer(), handed.session);
         let is_noted = |reader: &str, reading| HandedOver::is_noted(&directory, reader, reading);
         for reader in rule.to().iter().filter(|reader| !is_noted(reader, Reading::Begun)) {
             let noted = HandedOver::want_file(&directory, reader)
@@ -310,7 +312,7 @@ pub fn leaves(named: &[u8]) {
                 let what =
                     format!("component '{reader}' has not read session {session}, which becomes a file (timeout)");
                 let seconds = begin.elapsed().as_secs();
-                wanted.run.tell(Event::Awaits { path: wanted.target.clone(), what, seconds });
+                wanted.run.notify(Event::Awaits { path: wanted.target.clone(), what, seconds });
                 is_late = true;
             }
         }
@@ -320,6 +322,6 @@ pub fn leaves(named: &[u8]) {
 /// The program has given a file a name. Other components that read files of this name are told of it.
 pub fn renamed_to(named: &[u8]) {
     if let Some(wanted) = transferred(named, Part::Writes) {
-        wanted.run.tell(Event::Renamed { path: wanted.target });
+        wanted.run.notify(Event::Renamed { path: wanted.target });
     }
 }

@@ -8,7 +8,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::meeting::{Gone, Made, Met, Offers, Presence, Taken, Taking, Watch, image_of};
+use knarr_capture::meeting::{
+    ComponentStatus, Gone, Made, Presence, PublishedSessions, SessionLock, SessionsRead, Watch, image_of,
+};
 use knarr_capture::{Event, HandedOver, SpoolPlace};
 use knarr_config::{Publish, TransferRule};
 use knarr_handover::PutLog;
@@ -23,7 +25,7 @@ pub(crate) const LIVES_EVERY: Duration = Duration::from_millis(250);
 /// What there is of a file for a component that reads it.
 pub(crate) enum Next {
     /// A session that is open here from now on.
-    Session { session: u64, directory: PathBuf, handed: Box<HandedOver>, taking: Taking },
+    Session { session: u64, directory: PathBuf, handed: Box<HandedOver>, session_lock: SessionLock },
     /// A file instead; if that is known, what of.
     File(Option<Made>),
 }
@@ -32,7 +34,7 @@ pub(crate) enum Next {
 pub(crate) struct Reader<'w> {
     pub wanted: &'w Wanted,
     pub name: &'w str,
-    pub taken: Taken,
+    pub taken: SessionsRead,
 }
 
 /// The last session that this process has closed, of each file and each spool that had some: it gets none of these again.
@@ -78,10 +80,10 @@ fn has_read(target: &Path) -> bool {
 
 /// Where the component of this process notes what it has taken of a file: in the spool, or where all its nodes see it if it is
 /// `is_spread` over several.
-fn taken_by(wanted: &Wanted, reader: &str, is_spread: bool) -> Taken {
-    let rendezvous = wanted.rule.transfer.rendezvous();
+fn taken_by(wanted: &Wanted, reader: &str, is_spread: bool) -> SessionsRead {
+    let rendezvous = wanted.rule.transfer().rendezvous();
     let image = image_of(&wanted.spool.directory, rendezvous);
-    Taken::of(if is_spread { rendezvous } else { &image }, reader, &wanted.target)
+    SessionsRead::of(if is_spread { rendezvous } else { &image }, reader, &wanted.target)
 }
 
 /// Said of a file that is there under the name for which a reader waits: what its writer may have done, and what helps.
@@ -100,25 +102,25 @@ pub(crate) fn await_next(wanted: &Wanted, reader: &str, is_spread: bool) -> Resu
     let mut watch = Watch::new();
     loop {
         // In this order: what was offered before the end is there.
-        let met = reader.met(&mut watch);
+        let status = reader.status(&mut watch);
         if let Some(next) = reader.next()? {
             return Ok(next);
         }
-        let (met, rule) = (met?, &wanted.rule.transfer);
-        if met.is_over(rule.timeout()) {
+        let (status, rule) = (status?, wanted.rule.transfer());
+        if status.is_over(rule.timeout()) {
             // A file that is there before the writer has come may be of an earlier run. One that is there behind the end of its
             // launcher may be half written: the program goes on.
             if has_read(&wanted.target) && wanted.is_there() {
-                return Err(reader.missed_beside_file(&met));
+                return Err(reader.missed_beside_file(&status));
             }
-            if !rule.may_make_files() || !wanted.is_there() || met.was_killed {
-                return Err(reader.missed(&met));
+            if !rule.may_make_files() || !wanted.is_there() || status.was_killed {
+                return Err(reader.missed(&status));
             }
-            if !met.was_seen {
+            if !status.was_seen {
                 let what =
-                    format!("{}; the file on the disk is read, which may be of an earlier run", over(&met, rule));
+                    format!("{}; the file on the disk is read, which may be of an earlier run", over(&status, rule));
                 let seconds = begin.elapsed().as_secs();
-                wanted.run.tell(Event::Awaits { path: wanted.target.clone(), what, seconds });
+                wanted.run.notify(Event::Awaits { path: wanted.target.clone(), what, seconds });
             }
             return Ok(Next::File(None));
         }
@@ -135,7 +137,7 @@ pub(crate) fn await_next(wanted: &Wanted, reader: &str, is_spread: bool) -> Resu
             if wanted.is_there() {
                 what.push_str(NONE_OF_ITS_SESSIONS);
             }
-            wanted.run.tell(Event::Awaits { path: wanted.target.clone(), what, seconds: begin.elapsed().as_secs() });
+            wanted.run.notify(Event::Awaits { path: wanted.target.clone(), what, seconds: begin.elapsed().as_secs() });
         }
         watch.wait();
     }
@@ -145,15 +147,15 @@ pub(crate) fn await_next(wanted: &Wanted, reader: &str, is_spread: bool) -> Resu
 /// it is. In MPI they would keep their cores busy.
 pub(crate) fn await_any(wanted: &Wanted, reader: &str) {
     let reader = Reader::of(wanted, reader, false);
-    let rule = &wanted.rule.transfer;
+    let rule = wanted.rule.transfer();
     let mut watch = Watch::new();
-    while let Ok(met) = reader.met(&mut watch) {
-        let is_there = || reader.offered().iter().any(|(_, directory)| is_ready(rule, directory));
+    while let Ok(status) = reader.status(&mut watch) {
+        let is_there = || reader.published().iter().any(|(_, directory)| is_ready(rule, directory));
         let is_made = || {
             reader.new_file().is_ok_and(|made| made.is_some())
                 || reader.file().is_ok_and(|made| made.is_some_and(|made| !reader.is_had(&made)))
         };
-        if is_there() || is_made() || met.is_over(rule.timeout()) || !wanted.run.is_alive() {
+        if is_there() || is_made() || status.is_over(rule.timeout()) || !wanted.run.is_alive() {
             return;
         }
         watch.wait();
@@ -171,26 +173,26 @@ impl<'w> Reader<'w> {
         Self { wanted, name, taken: taken_by(wanted, name, is_spread) }
     }
 
-    pub(crate) fn offers(&self) -> Offers {
-        Offers::of(&self.wanted.spool.directory, &self.wanted.rule.transfer, &self.wanted.target)
+    pub(crate) fn sessions(&self) -> PublishedSessions {
+        PublishedSessions::of(&self.wanted.spool.directory, self.wanted.rule.transfer(), &self.wanted.target)
     }
 
     /// What is known of the component that writes.
-    pub(crate) fn met(&self, watch: &mut Watch) -> Result<Met> {
-        let (spool, rule) = (&self.wanted.spool.directory, &self.wanted.rule.transfer);
-        let met = || Met::read(spool, rule.rendezvous(), rule.from());
-        watch.on(self.offers().directory());
+    pub(crate) fn status(&self, watch: &mut Watch) -> Result<ComponentStatus> {
+        let (spool, rule) = (&self.wanted.spool.directory, self.wanted.rule.transfer());
+        let status = || ComponentStatus::read(spool, rule.rendezvous(), rule.from());
+        watch.on(self.sessions().directory());
         // They are there before they are closed.
-        self.offered().iter().for_each(|(_, directory)| watch.on(directory));
-        watch.on(&Met::directory(spool, rule.rendezvous(), rule.from()));
-        met().map_err(|error| {
+        self.published().iter().for_each(|(_, directory)| watch.on(directory));
+        watch.on(&ComponentStatus::directory(spool, rule.rendezvous(), rule.from()));
+        status().map_err(|error| {
             Error::new(ErrorKind::NotFound, error.message()).at(self.wanted.target.display().to_string())
         })
     }
 
     /// Sessions that are offered and that the component has not taken, oldest first.
-    pub(crate) fn offered(&self) -> Vec<(u64, PathBuf)> {
-        let mut all = self.offers().all();
+    pub(crate) fn published(&self) -> Vec<(u64, PathBuf)> {
+        let mut all = self.sessions().all();
         all.retain(|(_, directory)| HandedOver::is_unread(directory, self.name));
         all
     }
@@ -202,7 +204,7 @@ impl<'w> Reader<'w> {
         if let Some(made) = self.file()?.filter(|made| !self.is_had(made)) {
             return Ok(Some(Next::File(Some(made))));
         }
-        for (session, directory) in self.offered() {
+        for (session, directory) in self.published() {
             // It goes as soon as it was taken.
             let Ok(Some(handed)) = HandedOver::find(&directory) else { continue };
             let Ok((token, _)) = handed.origin(&directory) else { continue };
@@ -213,7 +215,7 @@ impl<'w> Reader<'w> {
             if let Some(made) = self.made(Some((&token, session)))? {
                 return Ok(Some(Next::File(Some(made))));
             }
-            if !is_ready(&self.wanted.rule.transfer, &directory) {
+            if !is_ready(self.wanted.rule.transfer(), &directory) {
                 // Sessions follow each other.
                 return match gone(&directory, &handed) {
                     Some(why) if !HandedOver::is_closed(&directory) => {
@@ -222,15 +224,16 @@ impl<'w> Reader<'w> {
                         if !self.taken.note(&token, session)? {
                             continue;
                         }
-                        let what = format!("session {session} from component '{}': {why}", handed.rule.transfer.from());
+                        let what =
+                            format!("session {session} from component '{}': {why}", handed.rule.transfer().from());
                         Err(Error::new(ErrorKind::NotFound, what).at(target.display().to_string()))
                     }
                     _ => Ok(None),
                 };
             }
-            if let Some((taking, handed)) = self.begin(&directory, &token, session)? {
+            if let Some((session_lock, handed)) = self.begin(&directory, &token, session)? {
                 let handed = Box::new(handed);
-                return Ok(Some(Next::Session { session, directory, handed, taking }));
+                return Ok(Some(Next::Session { session, directory, handed, session_lock }));
             }
         }
         Ok(self.made(None)?.map(|made| Next::File(Some(made))))
@@ -240,8 +243,13 @@ impl<'w> Reader<'w> {
     ///
     /// # Errors
     /// `Write`, `Read`, `Corrupt`.
-    pub(crate) fn begin(&self, directory: &Path, token: &str, session: u64) -> Result<Option<(Taking, HandedOver)>> {
-        let Some(taking) = Taking::begin(self.taken.clone(), token, session)? else { return Ok(None) };
+    pub(crate) fn begin(
+        &self,
+        directory: &Path,
+        token: &str,
+        session: u64,
+    ) -> Result<Option<(SessionLock, HandedOver)>> {
+        let Some(session_lock) = SessionLock::begin(self.taken.clone(), token, session)? else { return Ok(None) };
         match HandedOver::note_begun(directory, self.name, &self.wanted.spool.token) {
             Err(error) if directory.exists() => return Err(error),
             Err(_) => return Ok(None),
@@ -251,7 +259,7 @@ impl<'w> Reader<'w> {
         if !HandedOver::is_unread(directory, self.name) {
             return Ok(None);
         }
-        Ok(HandedOver::find(directory)?.map(|handed| (taking, handed)))
+        Ok(HandedOver::find(directory)?.map(|handed| (session_lock, handed)))
     }
 
     /// The session that is older than `than`, or any, of which a file was made for this component: now it has it.
@@ -260,19 +268,19 @@ impl<'w> Reader<'w> {
         let Some(made) = self.new_file()?.filter(is_older) else { return Ok(None) };
         let is_first = self.taken.note(&made.token, made.session)?;
         note_closed(&self.wanted.target, &made.token, made.session);
-        self.offers().take_made(&made)?;
+        self.sessions().take_made(&made)?;
         Ok(Some(made).filter(|_| is_first))
     }
 
     /// The session of which a file was made for this component, unless this process knows it.
     fn new_file(&self) -> Result<Option<Made>> {
         let is_new = |made: &Made| !made.is_wanted && !has_closed(&self.wanted.target, &made.token, made.session);
-        Ok(self.offers().made()?.filter(is_new))
+        Ok(self.sessions().made()?.filter(is_new))
     }
 
     /// The session that the component has asked for as a file, if that is there.
     pub(crate) fn file(&self) -> Result<Option<Made>> {
-        Ok(self.offers().made()?.filter(|made| made.is_wanted && self.wanted.is_there()))
+        Ok(self.sessions().made()?.filter(|made| made.is_wanted && self.wanted.is_there()))
     }
 
     /// True if this process has asked for a file of this session, has opened it with a library and closed it. Others may open it
@@ -285,31 +293,31 @@ impl<'w> Reader<'w> {
     }
 
     /// Why nothing comes.
-    pub(crate) fn missed(&self, met: &Met) -> Error {
-        self.missing(met, "")
+    pub(crate) fn missed(&self, status: &ComponentStatus) -> Error {
+        self.missing(status, "")
     }
 
     /// The same where a file of that name is on the disk, and the process has read a session of it.
-    fn missed_beside_file(&self, met: &Met) -> Error {
+    fn missed_beside_file(&self, status: &ComponentStatus) -> Error {
         let file = "; the file of this name on the disk is of sessions that this process has read, or was not transferred: \
                     another process can open it";
-        self.missing(met, file)
+        self.missing(status, file)
     }
 
-    fn missing(&self, met: &Met, file: &str) -> Error {
-        let over = over(met, &self.wanted.rule.transfer);
+    fn missing(&self, status: &ComponentStatus, file: &str) -> Error {
+        let over = over(status, self.wanted.rule.transfer());
         let what = format!("{over}, and there is no session of the file that was not read{file}");
         Error::new(ErrorKind::NotFound, what).at(self.wanted.target.display().to_string())
     }
 }
 
-/// Why nothing more comes of a component of which [`Met::is_over`] says so.
-pub(crate) fn over(met: &Met, rule: &TransferRule) -> String {
+/// Why nothing more comes of a component of which [`ComponentStatus::is_over`] says so.
+pub(crate) fn over(status: &ComponentStatus, rule: &TransferRule) -> String {
     let (from, timeout) = (rule.from(), rule.timeout().as_secs_f64());
-    match &met.why {
-        _ if met.was_killed => format!("the 'knarr run' of component '{from}' was killed"),
+    match &status.why {
+        _ if status.was_killed => format!("the 'knarr run' of component '{from}' was killed"),
         Some(why) => format!("component '{from}' has not been reached for {timeout} s (timeout): {why}"),
-        None if met.presence == Presence::Absent && !met.was_seen => {
+        None if status.presence == Presence::Absent && !status.was_seen => {
             format!("component '{from}' was not started within {timeout} s (timeout)")
         }
         None => format!("component '{from}' has ended"),
@@ -333,7 +341,7 @@ pub(crate) fn gone(directory: &Path, handed: &HandedOver) -> Option<String> {
         None if !directory.exists() => "a rank".to_owned(),
         None => return None,
     };
-    Some(format!("{who} of component '{}' has ended before it had closed the file", handed.rule.transfer.from()))
+    Some(format!("{who} of component '{}' has ended before it had closed the file", handed.rule.transfer().from()))
 }
 
 /// Waits until the session that the first rank has found is seen by this rank, too, which may be on another node. `session` and
@@ -347,13 +355,13 @@ pub(crate) fn await_same(
     (session, origin): (u64, &(String, String)),
 ) -> Result<(PathBuf, HandedOver)> {
     let Wanted { target, rule, spool: own, run, .. } = wanted;
-    let rule = &rule.transfer;
+    let rule = rule.transfer();
     let (begin, mut watch) = (Instant::now(), Watch::new());
     let SpoolPlace { directory: spool, node, .. } = own;
     loop {
-        let offers = Offers::of(spool, rule, target);
-        watch.on(offers.directory());
-        for (_, directory) in offers.all().into_iter().filter(|(number, _)| *number == session) {
+        let sessions = PublishedSessions::of(spool, rule, target);
+        watch.on(sessions.directory());
+        for (_, directory) in sessions.all().into_iter().filter(|(number, _)| *number == session) {
             watch.on(&directory);
             let is_same = |handed: &HandedOver| {
                 let is_ready = is_ready(rule, &directory);
@@ -369,7 +377,7 @@ pub(crate) fn await_same(
             return missing(format!("the launcher of component '{reader}' on node '{node}' {what}"));
         }
         if begin.elapsed() > SEEN_WITHIN.min(rule.timeout()) {
-            let why = Met::read(spool, rule.rendezvous(), rule.from()).ok().and_then(|met| met.why);
+            let why = ComponentStatus::read(spool, rule.rendezvous(), rule.from()).ok().and_then(|status| status.why);
             let why = why.map_or_else(String::new, |why| format!(" ({why})"));
             return missing(format!("node '{node}' does not see session {session}, which other nodes see{why}"));
         }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::layout::FileLayout;
+use crate::files::layout::FileLayout;
 use crate::{Group, Packed, Part, Together};
 use knarr_array::comm::Comm;
 use knarr_array::error::Result;

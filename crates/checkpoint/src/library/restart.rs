@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use super::image::FORMAT;
-use crate::rank_file::RankLayout;
-use crate::restore::{Damage, Proof, fetch, restore_as};
-use crate::set::Set;
+use super::array_layout::FORMAT;
+use crate::disk::set::Set;
+use crate::files::rank_file::RankLayout;
+use crate::restoring::restore::{Damage, Proof, fetch, restore_as};
 use knarr_array::array::{DType, Endian, swap_bytes};
 use knarr_array::error::{Error, Result};
 use knarr_array::region::{Placed, runs};
@@ -112,7 +112,7 @@ fn images(set: &Set) -> impl Iterator<Item = usize> + '_ {
     ranks.filter(move |(_, rank)| rank.layout.layout.format == FORMAT && is_own(&rank.name)).map(|(number, _)| number)
 }
 
-fn piece(set: &Set, rank: usize, number: usize) -> Option<(&RankLayout, &crate::pieces::Piece)> {
+fn piece(set: &Set, rank: usize, number: usize) -> Option<(&RankLayout, &crate::files::pieces::Piece)> {
     let layout = &set.manifest().ranks.get(rank)?.layout;
     Some((layout, layout.pieces.get(number)?))
 }

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::options::Options;
 use super::packing::Packing;
 use super::restart::{Restart, files_of, image_of, indices};
+use crate::disk::sets;
 use crate::measured::{self, By, Measured};
-use crate::sets;
-use crate::together::check_options;
+use crate::packing::together::check_options;
 use crate::{Grouping, Input, Member, PackOptions, Packed, Set, Together, deal, verify};
 use knarr_array::array::ArrayView;
 use knarr_array::comm::{self, Comm, ROOT, agree};
@@ -66,22 +66,25 @@ struct Restarting {
 }
 
 impl<C: Comm> Session<C> {
-    /// Makes checkpoints in `directory`, which is made if it is not there. Collective.
+    /// Makes checkpoints in `directory`, which is made if it is not there. `made` are its options and what does the work, if
+    /// this rank has them. Collective.
     ///
     /// # Errors
-    /// `Write` if the directory or the spool cannot be made; `Usage` for options that cannot be; as for [`comm::gather`].
-    pub fn open(engine: &Engine, comm: C, directory: &Path, options: Options) -> Result<Self> {
-        let make = || {
+    /// On all ranks: `Write` if the directory or the spool cannot be made; `Usage` for options that cannot be; as for
+    /// [`comm::gather`].
+    pub fn open(comm: C, directory: &Path, made: Result<(Engine, Options)>) -> Result<Self> {
+        let made = made.and_then(|(engine, options)| {
             if options.keep == Some(0) {
                 return Err(Error::usage("no set is to be kept").hint("keep at least 1"));
             }
+            let engine = options.resources.engine(&engine);
             // Rather now than when the first step is committed.
-            check_options(&options.engine(engine), &options.pack)?;
+            check_options(&engine, &options.pack)?;
             std::fs::create_dir_all(directory).map_err(|error| Error::write(directory, &error))?;
-            Spool::open(options.spool.as_deref(), directory, options.memory)
-        };
-        let spool = agree(&comm, make())?;
-        let engine = options.engine(engine);
+            let spool = Spool::open(options.resources.spool.as_deref(), directory)?;
+            Ok((engine, options, spool))
+        });
+        let (engine, options, spool) = agree(&comm, made)?;
         Ok(Self {
             handover: Handover::new(comm, spool, Arc::clone(&engine.cancel)),
             engine,
@@ -122,7 +125,7 @@ impl<C: Comm> Session<C> {
         let _inside = self.handover.enter();
         self.handover.forget();
         let allowed = if self.handover.comm().rank() == ROOT { self.may_begin(step) } else { Ok(()) };
-        self.handover.meet("begin", Some(step), allowed)?;
+        self.handover.exchange("begin", Some(step), allowed)?;
         self.settle()?;
         self.files.clear();
         self.handover.open(step);
@@ -186,7 +189,7 @@ impl<C: Comm> Session<C> {
         let files = std::mem::take(&mut self.files);
         // A rank without a step has an error, which says more than that its step is another one.
         let count = handed.as_ref().map(|_| files.len()).map_err(Clone::clone);
-        let counts = self.handover.meet("commit", None, count)?;
+        let counts = self.handover.exchange("commit", None, count)?;
         let (step, index) = handed?;
         let path = sets::of_step(&self.directory, step);
         self.handover.check_alike(&index)?;
@@ -199,7 +202,7 @@ impl<C: Comm> Session<C> {
         let members: Vec<Member> = std::iter::once(Member { rank: mine, input: image }).chain(files).collect();
         let groups = deal(comm, &members, Grouping::Node, self.options.pack.group_size)?;
         let base = self.base()?;
-        let is_open = self.handover.meet("commit", Some(step), Ok(base.is_some()))?;
+        let is_open = self.handover.exchange("commit", Some(step), Ok(base.is_some()))?;
         let base = base.filter(|_| is_open.iter().all(|&all| all));
         let options = PackOptions { base, keep: self.options.keep, ..self.options.pack.clone() };
         let together = Together::begin(&self.engine, self.handover.comm(), &path, &options)?;
@@ -225,13 +228,10 @@ impl<C: Comm> Session<C> {
     /// What became of the step, on all ranks that of one: it is given up, and the sets that are there stay.
     pub fn test(&mut self) -> Result<bool> {
         let _inside = self.handover.enter();
-        let is_done = self.handover.is_delivered();
-        let all = self.handover.meet("test", None, Ok(is_done))?;
-        if all.iter().all(|&done| done) {
-            self.settle()?;
-            return Ok(true);
+        match self.handover.test(Ok(()))? {
+            true => self.settle().map(|()| true),
+            false => Ok(false),
         }
-        Ok(false)
     }
 
     /// Waits until no step is under way. Collective.
@@ -244,7 +244,7 @@ impl<C: Comm> Session<C> {
     }
 
     fn waited(&mut self) -> Result<()> {
-        self.handover.meet("wait", None, Ok(()))?;
+        self.handover.exchange("wait", None, Ok(()))?;
         self.settle()
     }
 
@@ -256,7 +256,7 @@ impl<C: Comm> Session<C> {
     /// `NotFound` if there is no set of this step; `Corrupt` or `Read` if it cannot be used; what became of the step under
     /// way.
     pub fn restart(&mut self, step: Option<u64>, verify: bool) -> Result<Option<Restart>> {
-        self.handover.meet("restart", step, Ok(()))?;
+        self.handover.exchange("restart", step, Ok(()))?;
         self.settle()?;
         let begin = Instant::now();
         let found = if self.handover.comm().rank() == ROOT { self.find(step, verify) } else { Ok(None) };
@@ -386,7 +386,7 @@ impl<C: Comm> Session<C> {
 }
 
 fn add(files: &mut Vec<Input>, path: &Path, name: &[u8]) -> Result<()> {
-    crate::names::check(name).map_err(|error| Error::usage(error.message()))?;
+    crate::files::names::check(name).map_err(|error| Error::usage(error.message()))?;
     let metadata = std::fs::metadata(path).map_err(|error| Error::read(path, &error))?;
     if !metadata.is_file() {
         return Err(Error::unsupported("not a regular file").at(path.display().to_string()));

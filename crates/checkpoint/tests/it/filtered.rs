@@ -380,8 +380,9 @@ fn added_files_come_back() {
         Some(layout) => Ok(layout),
         None => Ok(file(0, &fields()).1),
     };
-    let options = library::Options { pack: options(), spool: Some(dir.join("")), find, ..library::Options::default() };
-    let mut session = library::Session::open(&engine(1), Solo, &dir.join("sets"), options).unwrap();
+    let mut how = library::Options { pack: options(), find, ..library::Options::default() };
+    how.resources.spool = Some(dir.join(""));
+    let mut session = library::Session::open(Solo, &dir.join("sets"), Ok((engine(1), how))).unwrap();
     session.begin(7).unwrap();
     let spec = ArraySpec::new(DType::F64, [100]);
     let own = values(0, 0, 1);

@@ -102,8 +102,9 @@ fn sets_of_version_3_are_restored() {
 #[test]
 fn array_files_of_version_1_are_as_they_were() {
     let dir = Dir::new();
-    let options = Options { pack: quick(), spool: Some(dir.join("")), ..Options::default() };
-    let mut session = Session::open(&engine(1), Solo, &dir.join("sets"), options).unwrap();
+    let mut options = Options { pack: quick(), ..Options::default() };
+    options.resources.spool = Some(dir.join(""));
+    let mut session = Session::open(Solo, &dir.join("sets"), Ok((engine(1), options))).unwrap();
     session.begin(300).unwrap();
     let mut put = |name: &str, dtype, endian, shape: &[usize], bytes: &[u8], share| {
         let spec = ArraySpec { endian, ..ArraySpec::new(dtype, shape) };

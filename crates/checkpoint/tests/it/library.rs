@@ -15,6 +15,7 @@ use knarr_array::request::Share;
 use knarr_checkpoint::library::{Options, Restart, Session};
 use knarr_checkpoint::measured::{self, By};
 use knarr_checkpoint::{PackOptions, Scheme, sets};
+use knarr_handover::Resources;
 use knarr_testing::data::Random;
 
 use crate::common::{Dir, engine};
@@ -22,11 +23,12 @@ use crate::common::{Dir, engine};
 fn options(dir: &Dir) -> Options {
     // What is chosen does not matter here, only that it comes back.
     let pack = PackOptions { scheme: Scheme::Aware, goal: "speed".parse().unwrap(), ..PackOptions::default() };
-    Options { pack, spool: Some(dir.join("")), jobs: 1, ..Options::default() }
+    let resources = Resources { spool: Some(dir.join("")), jobs: 1, ..Resources::default() };
+    Options { pack, resources, ..Options::default() }
 }
 
 fn open<C: Comm>(dir: &Dir, comm: C) -> Result<Session<C>> {
-    Session::open(&engine(1), comm, &dir.join("sets"), options(dir))
+    Session::open(comm, &dir.join("sets"), Ok((engine(1), options(dir))))
 }
 
 /// The element at `index` of a global array, for each array another one.
@@ -250,8 +252,19 @@ fn ranks_that_do_different_things_all_learn_of_it() {
     assert!(dir.names("sets").is_empty());
 }
 
+#[test]
+fn an_option_that_one_rank_gets_wrong_is_an_error_on_all() {
+    let dir = Dir::new();
+    let results = Threads::run(Threads::new(3), |comm| {
+        let mut made = options(&dir);
+        let set = if comm.rank() == 1 { made.set("keep", "0") } else { Ok(()) };
+        Session::open(comm, &dir.join("sets"), set.map(|()| (engine(1), made))).map(drop)
+    });
+    assert!(results.iter().all(|result| result.as_ref().is_err_and(|error| error.to_string().contains("keep=0"))));
+}
+
 fn checkpoint(dir: &Dir, options: Options, steps: std::ops::Range<u64>) -> Vec<Error> {
-    let mut session = Session::open(&engine(2), Solo, &dir.join("sets"), options).unwrap();
+    let mut session = Session::open(Solo, &dir.join("sets"), Ok((engine(2), options))).unwrap();
     for step in steps {
         session.begin(step).unwrap();
         put_region(&mut session, step, &[50, 60], &Region::whole(&[50, 60])).unwrap();
@@ -282,7 +295,9 @@ fn old_sets_go_and_steps_that_are_there_are_not_replaced_unawares() {
     assert_eq!(restart.step(), 10);
     let error = open(&dir, Solo).unwrap().restart(Some(9), false).err().unwrap();
     assert!(error.to_string().contains("has those of steps: 11, 10"), "{error}");
-    assert!(Session::open(&engine(1), Solo, &dir.join("sets"), Options { keep: Some(0), ..options(&dir) }).is_err());
+    assert!(
+        Session::open(Solo, &dir.join("sets"), Ok((engine(1), Options { keep: Some(0), ..options(&dir) }))).is_err()
+    );
 }
 
 /// One line for each step and restart, of rank 0, however many ranks there are.

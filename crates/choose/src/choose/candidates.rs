@@ -5,16 +5,9 @@ use std::sync::LazyLock;
 use knarr_array::array::ArraySpec;
 use knarr_array::quality::Bound;
 use knarr_codec::chain::{Chain, ChainSpec, StepSpec};
-use knarr_codec::codec::{CodecList, Loss, OptionValue, ReaderLevel};
+use knarr_codec::codec::{CodecList, OptionValue, ReaderLevel};
 
-/// What the output can hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FormatLimits {
-    /// An HDF5 or netCDF-4 file for readers that have at most this.
-    Hdf5(ReaderLevel),
-    /// A Zarr v3 store for readers that have at most this.
-    Zarr(ReaderLevel),
-}
+use crate::form::FormatLimits;
 
 /// Lossless chains, fastest families first. Order breaks ties.
 const LOSSLESS: &[&str] = &[
@@ -179,61 +172,4 @@ pub(super) fn rounding(bound: &Bound) -> String {
 
 fn rearranges_single_bytes(spec: &ChainSpec) -> bool {
     spec.0.first().is_some_and(|step| step.name == "shuffle")
-}
-
-impl FormatLimits {
-    /// `chain` in the words of this kind of file: what h5repack and h5py call gzip is deflate.
-    pub fn chain_asked_for(self, chain: &ChainSpec) -> ChainSpec {
-        let mut chain = chain.clone();
-        if matches!(self, Self::Hdf5(_)) {
-            chain.0.iter_mut().filter(|step| step.name == "gzip").for_each(|step| "deflate".clone_into(&mut step.name));
-        }
-        chain
-    }
-
-    /// The most demanding reader that is allowed.
-    pub fn allowed(self) -> ReaderLevel {
-        match self {
-            Self::Hdf5(reader) | Self::Zarr(reader) => reader,
-        }
-    }
-
-    /// The same kind of file for readers that have at most `reader`.
-    #[must_use]
-    pub fn for_reader(self, reader: ReaderLevel) -> Self {
-        match self {
-            Self::Hdf5(_) => Self::Hdf5(reader),
-            Self::Zarr(_) => Self::Zarr(reader),
-        }
-    }
-
-    /// Whether a file of this kind can hold what `chain` writes.
-    pub fn holds(self, chain: &Chain) -> bool {
-        match self {
-            Self::Hdf5(ReaderLevel::Knarr) => true,
-            Self::Hdf5(allowed) => chain.reader() <= allowed,
-            Self::Zarr(allowed) => chain.zarr_codecs().is_some_and(|codecs| ReaderLevel::of_zarr(&codecs) <= allowed),
-        }
-    }
-
-    /// What readers of a file of this kind with what `chain` writes need.
-    pub fn reader(self, chain: &Chain) -> ReaderLevel {
-        match (self, chain.zarr_codecs()) {
-            (Self::Zarr(_), Some(codecs)) => ReaderLevel::of_zarr(&codecs),
-            _ => chain.reader(),
-        }
-    }
-
-    /// The same kind of file with the chain that chunks of a lossy variable fall back to, if `chain` is lossy:
-    /// the chain without its value-changing steps, or stored.
-    pub fn fallback(self, codecs: &CodecList, chain: &Chain) -> Option<ChainSpec> {
-        if chain.loss() == Loss::Lossless {
-            return None;
-        }
-        let lossless = chain.spec().0.iter().filter(|step| {
-            let one = ChainSpec(vec![(*step).clone()]);
-            Chain::prepare(codecs, &one, chain.input()).is_ok_and(|chain| chain.loss() == Loss::Lossless)
-        });
-        Some(ChainSpec(lossless.cloned().collect()))
-    }
 }

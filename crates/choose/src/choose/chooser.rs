@@ -11,7 +11,7 @@ use super::trial::{TrialSet, trial};
 use super::{predict, rank, score_trials};
 use crate::plan::Candidate;
 use crate::predictor::{Beliefs, Predictor, Subject};
-use crate::profile::{Pace, Profile};
+use crate::profile::{Profile, SpeedFactors};
 use knarr_array::array::ArraySpec;
 use knarr_array::goal::Goal;
 use knarr_array::quality::Bound;
@@ -98,7 +98,7 @@ impl Chooser<'_> {
     /// What `chain` reaches on all of `samples`, at the times of the profile.
     pub fn tried(&self, chain: &ChainSpec, samples: &[(ArraySpec, Vec<u8>)]) -> Candidate {
         let tried = trial(self.codecs, chain, samples, self.bound);
-        let pace = Pace::default();
+        let pace = SpeedFactors::default();
         let merits = self.profile.paced_merits(self.codecs, chain, tried.ratio, pace);
         let untried = Candidate {
             chain: chain.clone(),

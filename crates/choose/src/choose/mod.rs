@@ -5,10 +5,10 @@
 //! [`trial`] runs chains on samples and returns numbers that depend only on the samples; `rounds` says which are run on
 //! which samples.
 
-mod afar;
 mod budget;
 mod candidates;
 mod chooser;
+mod long_range;
 mod look;
 mod parts;
 mod rounds;
@@ -16,7 +16,7 @@ mod sample;
 mod trial;
 
 pub use budget::{Budget, CHUNK_SAMPLE, PATIENT, PREDICTION_SAMPLE, chunk_trials};
-pub use candidates::{FormatLimits, all_chains, candidates, holdable, readable, with_bound};
+pub use candidates::{all_chains, candidates, holdable, readable, with_bound};
 pub use chooser::{Chooser, Question, Ranked};
 pub use sample::{cut, cut_samples, middle, sample_regions};
 pub use trial::{TrialSet, trial};
@@ -24,7 +24,7 @@ pub use trial::{TrialSet, trial};
 use crate::features::Features;
 use crate::plan::Candidate;
 use crate::predictor::Beliefs;
-use crate::profile::{Pace, Profile};
+use crate::profile::{Profile, SpeedFactors};
 use knarr_array::goal::Goal;
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::CodecList;
@@ -34,7 +34,7 @@ use knarr_codec::codec::CodecList;
 fn predict(
     chains: &[ChainSpec],
     beliefs: &Beliefs,
-    paces: &[Pace],
+    paces: &[SpeedFactors],
     goal: &Goal,
     profile: &Profile,
     codecs: &CodecList,
@@ -125,7 +125,7 @@ fn describe(features: &Features) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::Pace;
+    use crate::profile::SpeedFactors;
     use knarr_array::goal::Merits;
 
     fn candidate(name: &str, score: f64, tried: bool, dropped: bool) -> Candidate {
@@ -133,7 +133,7 @@ mod tests {
             chain: name.parse().unwrap(),
             merits: Merits { ratio: 2.0, encode: 100.0, decode: 100.0, energy: 1.0 },
             predicted_ratio: 2.0,
-            pace: Pace::default(),
+            pace: SpeedFactors::default(),
             tried_ratio: tried.then_some(2.0),
             score,
             dropped: dropped.then(|| "fails".to_owned()),

@@ -1,6 +1,6 @@
 //! Which candidates are tried on how much data: all that may win on little, those that are close on more.
 
-use super::afar::repeats_afar;
+use super::long_range::repeats_at_long_range;
 use super::parts::{grows, hidden};
 use super::{TrialSet, cut_samples, rank, score_trials, trial};
 use crate::plan::Candidate;
@@ -136,7 +136,7 @@ fn needs_whole(ranked: &[Candidate], samples: &[(ArraySpec, Vec<u8>)]) -> bool {
         return false;
     }
     let shrinks = ranked.iter().any(|candidate| candidate.is_usable() && candidate.merits.ratio >= SHRINKS);
-    shrinks || samples.first().is_some_and(|(spec, bytes)| repeats_afar(spec, bytes) >= COMES_AGAIN)
+    shrinks || samples.first().is_some_and(|(spec, bytes)| repeats_at_long_range(spec, bytes) >= COMES_AGAIN)
 }
 
 impl Trials<'_> {

@@ -5,7 +5,7 @@ use nalgebra::{Cholesky, DMatrix, DVector};
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{FARTHEST, INPUTS, Outlook, PACES, Predictor, RATIOS, Record, Subject, VERSION, Weights, inputs};
-use crate::profile::{Pace, Profile};
+use crate::profile::{Profile, SpeedFactors};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::CodecList;
@@ -218,7 +218,7 @@ fn off(record: &Record, base: &Predictor, profile: &Profile, codecs: &CodecList)
     let measured = record.chains.iter().zip(paces);
     let positive = measured.filter(|(measured, _)| [measured.ratio, measured.encode, measured.decode] > [0.0; 3]);
     positive
-        .map(|(measured, Pace { encode, decode })| {
+        .map(|(measured, SpeedFactors { encode, decode })| {
             let merits = profile.merits(codecs, &measured.chain, measured.ratio);
             let ratio = measured.ratio.clamp(RATIOS.0, RATIOS.1) / beliefs.ratio(&measured.chain);
             let slower = [merits.encode / measured.encode / encode, merits.decode / measured.decode / decode];

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Measured, Outlook, Predictor, Record, Subject, fit};
-use crate::profile::{Pace, Profile};
+use crate::profile::{Profile, SpeedFactors};
 use knarr_array::error::Result;
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::CodecList;
@@ -89,7 +89,14 @@ struct Row {
 }
 
 impl Row {
-    fn of(measured: &Measured, ratio: f64, pace: Pace, weight: f64, profile: &Profile, codecs: &CodecList) -> Self {
+    fn of(
+        measured: &Measured,
+        ratio: f64,
+        pace: SpeedFactors,
+        weight: f64,
+        profile: &Profile,
+        codecs: &CodecList,
+    ) -> Self {
         let merits = profile.paced_merits(codecs, &measured.chain, ratio, pace);
         Self {
             weight,

@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::features::Features;
-use crate::profile::Pace;
+use crate::profile::SpeedFactors;
 use inputs::{INPUTS, inputs};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_codec::chain::ChainSpec;
@@ -89,7 +89,7 @@ pub struct Outlook {
     /// Their ratios.
     pub beliefs: Beliefs,
     /// Factors on the times of the profile, in their order.
-    pub paces: Vec<Pace>,
+    pub paces: Vec<SpeedFactors>,
 }
 
 /// Data that something is expected of.
@@ -190,16 +190,18 @@ impl Predictor {
         let of = |features: &Features| inputs(features).map(|inputs| self.standardized(&inputs));
         let (plain, rounded) = (of(&subject.features), subject.rounded.as_ref().and_then(of));
         let known: Vec<Known> = chains.iter().map(|chain| self.known(chain, subject.rounded.is_some())).collect();
-        let outlook: Vec<(f64, Pace)> = known
+        let outlook: Vec<(f64, SpeedFactors)> = known
             .iter()
             .map(|known| {
                 let features = if known.rounds { subject.rounded.as_ref() } else { None };
                 let rule = rule_ratio(&known.chain, features.unwrap_or(&subject.features)).ln();
                 let inputs = if known.rounds { &rounded } else { &plain };
-                let (Some(weights), Some(inputs)) = (known.weights, inputs) else { return (rule, Pace::default()) };
+                let (Some(weights), Some(inputs)) = (known.weights, inputs) else {
+                    return (rule, SpeedFactors::default());
+                };
                 let ratio = rule + weighed(&weights.ratio, inputs);
                 let factor = |weights: &[f64]| weighed(weights, inputs).exp().clamp(PACES.0, PACES.1);
-                (ratio, Pace { encode: factor(&weights.encode), decode: factor(&weights.decode) })
+                (ratio, SpeedFactors { encode: factor(&weights.encode), decode: factor(&weights.decode) })
             })
             .collect();
         let predicted = outlook.iter().map(|(ratio, _)| ratio.clamp(RATIOS.0.ln(), RATIOS.1.ln())).collect();
@@ -323,7 +325,7 @@ mod tests {
         let ratios: Vec<f64> = list.iter().map(|chain| outlook.beliefs.ratio(chain)).collect();
         assert!((ratios[0] / ratios[1] - 1.0).abs() < 0.2, "levels of one chain are alike: {ratios:?}");
         assert_eq!(ratios[2], rule_ratio(&list[2], &subject.features));
-        assert_eq!(outlook.paces[2], Pace::default());
+        assert_eq!(outlook.paces[2], SpeedFactors::default());
         let doubts: Vec<f64> = list.iter().map(|chain| outlook.beliefs.doubt(chain)).collect();
         assert!(doubts[2] > doubts[0] && doubts[1] > doubts[0], "{doubts:?}");
         let ruled = Predictor::rule_of_thumb().outlook(&list, &subject);

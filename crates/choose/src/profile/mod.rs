@@ -42,14 +42,14 @@ pub struct Power {
 
 /// Factors on the times that the profile gives for a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Pace {
+pub struct SpeedFactors {
     /// Factor on the time to encode.
     pub encode: f64,
     /// Factor on the time to decode.
     pub decode: f64,
 }
 
-impl Default for Pace {
+impl Default for SpeedFactors {
     fn default() -> Self {
         Self { encode: 1.0, decode: 1.0 }
     }
@@ -123,11 +123,11 @@ impl Profile {
 
     /// Expected times and energy of `chain` on data that it shrinks by `ratio`.
     pub fn merits(&self, codecs: &CodecList, chain: &ChainSpec, ratio: f64) -> Merits {
-        self.paced_merits(codecs, chain, ratio, Pace::default())
+        self.paced_merits(codecs, chain, ratio, SpeedFactors::default())
     }
 
     /// The same on data that needs `pace` times the usual time.
-    pub fn paced_merits(&self, codecs: &CodecList, chain: &ChainSpec, ratio: f64, pace: Pace) -> Merits {
+    pub fn paced_merits(&self, codecs: &CodecList, chain: &ChainSpec, ratio: f64, pace: SpeedFactors) -> Merits {
         let ratio = ratio.max(0.1);
         // Seconds per MB of raw bytes. A copy costs something even when nothing is encoded.
         let (mut encode, mut decode) = (1.0 / 6000.0, 1.0 / 6000.0);

@@ -5,10 +5,10 @@ use knarr_choose::plan::{Action, Choice, VariablePlan};
 use knarr_codec::codec::{CodecList, ReaderLevel, filter_name, registered};
 use knarr_flow::engine::{Engine, Progress, Silent};
 use knarr_flow::pipeline::VariableReport;
-use knarr_formats::raw::RawLayout;
+use knarr_formats::output::{self, Content, OutputKind};
+use knarr_routes::compress::Repacked;
 use knarr_routes::compress::notes;
-use knarr_routes::compress::{OutputFormat, Repacked};
-use knarr_run::worker::{Effort, Task, Worker};
+use knarr_worker::{Effort, Task, Worker};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -156,7 +156,7 @@ pub(crate) type Look<'l> = &'l mut dyn FnMut(&Path) -> Stored;
 
 /// Opens the file here.
 pub(crate) fn stored(path: &Path, codecs: &CodecList) -> Stored {
-    if OutputFormat::of(path).is_ok_and(OutputFormat::is_plain) {
+    if output::of(path).is_ok_and(OutputKind::is_plain) {
         // Values take the bytes that they take.
         return BTreeMap::new();
     }
@@ -186,24 +186,30 @@ impl Task for LookInto {
 impl LookInto {
     /// Has `worker` look.
     pub(crate) fn ask(worker: &mut Worker, path: &Path) -> Stored {
-        let effort = Effort { jobs: 1, background: false };
+        let effort = Effort { jobs: 1, background: false, memory: None };
         worker.ask(&Self(path.to_owned()), effort, &AtomicBool::new(false), &Silent).unwrap_or_default()
     }
 }
 
 /// What a reader of the output needs, one clause a package.
 pub(crate) fn reader_needed(done: &Repacked, codecs: &CodecList) -> String {
-    let format = OutputFormat::of(&done.output).ok();
-    if format == Some(OutputFormat::Csv) {
-        return "nothing but text".to_owned();
-    }
-    if let (Some(OutputFormat::Raw), [variable]) = (format, done.plan.variables.as_slice()) {
-        let layout = RawLayout::of(&Variable::plain(variable.path.clone(), variable.dtype, variable.shape.clone()));
-        return format!("to be told what the bytes mean: --raw {layout}");
-    }
-    if format == Some(OutputFormat::Zarr) {
-        let found = stored(&done.output, codecs);
-        return zarr_reader("Zarr v3", found.values().map(|variable| variable.chain.as_str()));
+    match output::of(&done.output).map(OutputKind::content) {
+        Ok(Content::Values(kind)) => {
+            let one = match done.plan.variables.as_slice() {
+                [one] => Some(Variable::plain(one.path.clone(), one.dtype, one.shape.clone())),
+                _ => None,
+            };
+            if let Some(needs) = (kind.needs)(one.as_ref()) {
+                return needs;
+            }
+        }
+        Ok(Content::Chunks(kind)) => {
+            if let Some(library) = kind.names_codecs() {
+                let found = stored(&done.output, codecs);
+                return zarr_reader(library, found.values().map(|variable| variable.chain.as_str()));
+            }
+        }
+        Err(_) => {}
     }
     packages_needed(done).unwrap_or_else(|| done.reader.in_words().to_owned())
 }

@@ -13,13 +13,14 @@ pub(crate) use facts::{LookInto, packages_needed, reader_needed, zarr_reader};
 
 use knarr_array::error::Result;
 use knarr_choose::plan::Action;
+use knarr_formats::output;
+use knarr_routes::compress::Repacked;
 use knarr_routes::compress::notes;
-use knarr_routes::compress::{OutputFormat, Repacked};
-use knarr_run::worker::Worker;
+use knarr_worker::Worker;
 use std::path::Path;
 
 use crate::batch::Failed;
-use crate::totals::Totals;
+use crate::printing::totals::Totals;
 
 /// The result of one file as JSON.
 pub(crate) fn json(done: &Repacked) -> serde_json::Value {
@@ -45,7 +46,7 @@ pub(crate) fn json(done: &Repacked) -> serde_json::Value {
         "input_bytes": done.input_bytes, "output_bytes": done.output_bytes,
         "seconds": done.seconds, "choosing_seconds": done.choosing_seconds, "energy": done.energy,
         "reader": done.reader.word(), "copied": done.copied,
-        "other_readers": OutputFormat::of(&done.output).map_or(Vec::new(), |format| notes::gains(&done.plan, format)),
+        "other_readers": output::of(&done.output).map_or(Vec::new(), |kind| notes::gains(&done.plan, kind)),
         "notes": notes::all(done), "variables": variables,
     })
 }

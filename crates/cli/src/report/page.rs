@@ -280,7 +280,7 @@ mod tests {
     use knarr_array::array::{ArraySpec, DType};
     use knarr_array::goal::Goal;
     use knarr_array::model::{Model, Variable};
-    use knarr_choose::choose::FormatLimits;
+    use knarr_choose::form::FormatLimits;
     use knarr_choose::plan::{Action, Plan, VERSION, VariablePlan};
     use knarr_choose::profile::Power;
     use knarr_codec::codec::ReaderLevel;
@@ -288,6 +288,7 @@ mod tests {
     use knarr_flow::engine::Engine;
     use knarr_flow::pipeline::{Execution, VariableReport, plan_array};
     use knarr_flow::settings::Settings;
+    use knarr_formats::output::Losses;
 
     fn repacked(name: &str) -> Repacked {
         let engine = Engine::new(knarr_native::codecs_with_plugins(&[]).unwrap());
@@ -296,7 +297,7 @@ mod tests {
         let variable = Variable::plain(format!("/{name}"), DType::F32, vec![64, 64]);
         let model = Model { groups: Vec::new(), variables: vec![variable.clone()] };
         let settings = Settings::default().of(&knarr_array::coordinates::Coordinates::of(&model), &variable).unwrap();
-        let target = FormatLimits::Hdf5(ReaderLevel::Standard);
+        let target = FormatLimits::hdf5(ReaderLevel::Standard);
         let choice = plan_array(&engine, &spec, &bytes, &settings, &Goal::balanced(), target, None).unwrap();
         let of = |path: &str, action| VariablePlan {
             path: path.to_owned(),
@@ -310,7 +311,7 @@ mod tests {
             version: VERSION,
             program: "knarr".to_owned(),
             input: name.to_owned(),
-            destination: knarr_choose::plan::Destination::Hdf5,
+            destination: knarr_choose::form::Form::Hdf5,
             goal: Goal::balanced(),
             portable: ReaderLevel::Standard,
             profile: "built-in".to_owned(),
@@ -347,12 +348,8 @@ mod tests {
             choosing_seconds: 0.1,
             reader: ReaderLevel::Standard,
             filters: [32015].into(),
-            left_out: Vec::new(),
-            other_files: std::collections::BTreeSet::new(),
             references_lost: 0,
-            names_lost: Vec::new(),
-            netcdf: Default::default(),
-            not_kept: vec!["<i>names</i>".to_owned()],
+            losses: Losses { not_kept: vec!["<i>names</i>".to_owned()], ..Losses::default() },
             chunks_unheard: Vec::new(),
             idle_steps: Vec::new(),
             copied: None,

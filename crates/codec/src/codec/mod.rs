@@ -4,40 +4,25 @@
 //! type and shape. Kinds are those of the Zarr v3 specification. A codec also says how it
 //! is written as a registered HDF5 filter and as Zarr v3 metadata, if it can be.
 
-// The codecs; their order in choices is that of `CodecList::pure`.
-mod bitround;
-pub mod bitshuffle;
-mod brotli;
-mod delta;
-mod fixedscale;
-mod fletcher32;
-mod granular;
-mod gridded;
-mod lorenzo;
-mod pcodec;
-mod quantize;
-mod quantize_rel;
-mod round;
-mod runs;
-mod shuffle;
-mod signs;
-mod snappy;
-mod trailing;
-mod xor;
+// The codecs, by what goes in and comes out; their order in choices is that of `CodecList::pure`.
+mod array_to_bytes;
+mod compressors;
+mod filters;
+mod lossy;
 
 // What codecs are made of.
 mod buffers;
 mod contract;
 mod forms;
-pub mod grid;
-mod lattice;
 mod list;
 mod options;
 pub mod order;
 pub mod planes;
 mod registered;
-mod rounding;
 
+pub use compressors::bitshuffle;
+
+pub use array_to_bytes::gridded::GRID_LIBRARIES;
 pub use buffers::{check_limit, sized};
 pub use contract::{Codec, Kind, Loss, Stage, Step};
 pub use forms::{Hdf5Form, ReaderLevel, ZarrCodec, ZarrKind, zarr_entry};
@@ -51,25 +36,25 @@ impl CodecList {
     /// The codecs of this crate: pure Rust, no foreign library. The order breaks ties of choices: new ones come last.
     pub fn pure() -> Self {
         Self::in_order(vec![
-            Arc::new(bitround::BitRound),
-            Arc::new(granular::Granular),
-            Arc::new(quantize::Quantize),
-            Arc::new(quantize_rel::QuantizeRel),
-            Arc::new(delta::Delta),
-            Arc::new(lorenzo::Lorenzo),
-            Arc::new(xor::Xor),
-            Arc::new(shuffle::Shuffle),
-            Arc::new(bitshuffle::Bitshuffle),
-            Arc::new(fletcher32::Fletcher32),
-            Arc::new(pcodec::Pcodec),
-            Arc::new(fixedscale::FixedScale),
-            Arc::new(trailing::Trailing),
-            Arc::new(brotli::Brotli),
-            Arc::new(snappy::Snappy),
-            Arc::new(round::Round),
-            Arc::new(gridded::Grid),
-            Arc::new(signs::Signs),
-            Arc::new(runs::Runs),
+            Arc::new(lossy::bitround::BitRound),
+            Arc::new(lossy::granular::Granular),
+            Arc::new(lossy::quantize::Quantize),
+            Arc::new(lossy::quantize_rel::QuantizeRel),
+            Arc::new(filters::delta::Delta),
+            Arc::new(filters::lorenzo::Lorenzo),
+            Arc::new(filters::xor::Xor),
+            Arc::new(compressors::shuffle::Shuffle),
+            Arc::new(compressors::bitshuffle::Bitshuffle),
+            Arc::new(compressors::fletcher32::Fletcher32),
+            Arc::new(array_to_bytes::pcodec::Pcodec),
+            Arc::new(array_to_bytes::fixedscale::FixedScale),
+            Arc::new(array_to_bytes::trailing::Trailing),
+            Arc::new(compressors::brotli::Brotli),
+            Arc::new(compressors::snappy::Snappy),
+            Arc::new(lossy::round::Round),
+            Arc::new(array_to_bytes::gridded::Grid),
+            Arc::new(filters::signs::Signs),
+            Arc::new(array_to_bytes::runs::Runs),
         ])
     }
 }

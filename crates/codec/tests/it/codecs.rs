@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use knarr_codec::codec::CodecList;
 use knarr_codec::frame::Framed;
-use knarr_testing::codec_suite;
+use knarr_testing::suites;
 
 #[test]
 fn every_codec_keeps_the_contract() {
     let codecs = CodecList::pure();
     for codec in codecs.iter() {
-        codec_suite::check(&codecs, codec.name(), codec.examples());
+        suites::codec::check(&codecs, codec.name(), codec.examples());
     }
 }
 

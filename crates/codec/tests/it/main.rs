@@ -1,5 +1,4 @@
-//! Tests of this crate from outside, one program: codecs, golden files, and the grid.
+//! Tests of this crate from outside, one program: codecs and golden files.
 
 mod codecs;
 mod golden;
-mod grid;

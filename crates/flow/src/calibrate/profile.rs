@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::fields::CLASSES;
-use crate::engine::{Engine, Progress};
+use crate::threads::engine::{Engine, Progress};
 use knarr_array::array::ArraySpec;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::quality::Bound;
@@ -198,7 +198,7 @@ fn rounded(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Silent;
+    use crate::threads::engine::Silent;
 
     /// A clock that goes on by a millisecond with every look.
     fn ticking() -> impl Fn() -> f64 {

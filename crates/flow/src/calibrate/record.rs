@@ -1,8 +1,8 @@
 //! Samples of sources on which all candidate chains are run: what a model is trained on.
 
-use crate::engine::{Engine, Progress};
 use crate::settings::{ChunkRule, chunk_shape};
 use crate::store::Source;
+use crate::threads::engine::{Engine, Progress};
 use knarr_array::array::{ArraySpec, is_constant};
 use knarr_array::error::Result;
 use knarr_array::model::Variable;
@@ -45,7 +45,7 @@ pub fn record(
     progress: &dyn Progress,
 ) -> Result<Vec<Record>> {
     let places = places(origins, samples)?;
-    progress.begin("measuring", places.iter().map(Place::bytes).sum());
+    progress.begin("measuring", places.iter().map(Sample::bytes).sum());
     let begin = clock();
     let mut records = Vec::new();
     for (number, place) in places.iter().enumerate() {
@@ -74,20 +74,20 @@ pub fn record(
 }
 
 /// A region of a variable of an origin.
-struct Place {
+struct Sample {
     origin: usize,
     variable: usize,
     region: Region,
     element: u64,
 }
 
-impl Place {
+impl Sample {
     fn bytes(&self) -> u64 {
         self.region.count.iter().product::<u64>() * self.element
     }
 }
 
-fn places(origins: &[Origin<'_>], samples: usize) -> Result<Vec<Place>> {
+fn places(origins: &[Origin<'_>], samples: usize) -> Result<Vec<Sample>> {
     let mut ranked = Vec::new();
     for (origin, from) in origins.iter().enumerate() {
         for (variable, described) in from.source.model().variables.iter().enumerate() {
@@ -98,7 +98,7 @@ fn places(origins: &[Origin<'_>], samples: usize) -> Result<Vec<Place>> {
             let chunk = chunk_shape(&ChunkRule::Auto, described)?;
             let element = described.dtype.size() as u64;
             let regions = sample_regions(&described.shape, &chunk, element, samples).into_iter();
-            let place = |region| Place { origin, variable, region, element };
+            let place = |region| Sample { origin, variable, region, element };
             ranked.extend(regions.map(place).enumerate());
         }
     }

@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use super::{MetadataDifference, blocks, compare_metadata, read_block};
 use crate::bands::Bands;
-use crate::engine::{Engine, Progress};
-use crate::provenance::{doubt, promised};
-use crate::quantization::is_container;
+use crate::rounding::provenance::{doubt, promised};
+use crate::rounding::quantization::is_container;
 use crate::store::{Source, Strings};
+use crate::threads::engine::{Engine, Progress};
 use knarr_array::array::{ArraySpec, Endian};
 use knarr_array::error::{ErrorKind, Result};
 use knarr_array::model::{Model, Variable};

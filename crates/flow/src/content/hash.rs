@@ -10,9 +10,9 @@ use serde::Serialize;
 
 use super::{blocks, placed, read_block};
 use crate::bands::Bands;
-use crate::engine::{Engine, Progress};
-use crate::quantization::is_container;
+use crate::rounding::quantization::is_container;
 use crate::store::{Source, Strings};
+use crate::threads::engine::{Engine, Progress};
 use knarr_array::array::DType;
 use knarr_array::error::{ErrorKind, Result};
 use knarr_array::model::Variable;

@@ -1,6 +1,6 @@
 //! Comparison of everything but values: groups, dimensions, types, attributes and links.
 //!
-//! What Knarr adds is expected: its own attributes, those of [`crate::quantization`], a line of `history`. What the
+//! What Knarr adds is expected: its own attributes, those of [`crate::rounding::quantization`], a line of `history`. What the
 //! format of the copy has no words for is no difference: number types of attributes and lengths of unused dimensions
 //! in Zarr, HDF5's types outside of HDF5.
 
@@ -10,8 +10,8 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::compare::by_path;
-use crate::provenance::QUALITY_ATTRIBUTE;
-use crate::quantization::is_record;
+use crate::rounding::provenance::QUALITY_ATTRIBUTE;
+use crate::rounding::quantization::is_record;
 use crate::store::Source;
 use knarr_array::array::{DType, Endian};
 use knarr_array::model::{Attribute, AttributeValue, ElementType, Group, Link, LinkTarget, Model, Variable, latin1};

@@ -36,7 +36,7 @@ impl Smooth {
     }
 
     /// Place of the element at `index` in units of features. All of `index` but the last axis may be shared by calls.
-    pub(super) fn place(&self, index: &[u64]) -> Place {
+    pub(super) fn place(&self, index: &[u64]) -> GridPoint {
         let outer: u64 = self.outer.iter().zip(index).fold(0, |sum, (n, i)| sum.wrapping_mul(*n).wrapping_add(*i));
         let own = self.places.of(outer);
         let mut at = [0.0; MOST_AXES];
@@ -44,7 +44,7 @@ impl Smooth {
             let inner = index.get(self.outer.len() + axis).copied().unwrap_or(0);
             *place = own.between(axis as u64 + 1, 0.0, PERIOD) + self.features(inner);
         }
-        Place { at, along: self.axes.saturating_sub(1), base: own.between(self.axes as u64, 0.0, PERIOD) }
+        GridPoint { at, along: self.axes.saturating_sub(1), base: own.between(self.axes as u64, 0.0, PERIOD) }
     }
 
     /// Elements in units of features.
@@ -53,7 +53,7 @@ impl Smooth {
     }
 
     /// The place with its position along the last axis replaced.
-    pub(super) fn along(&self, place: &Place, position: u64) -> Place {
+    pub(super) fn along(&self, place: &GridPoint, position: u64) -> GridPoint {
         let mut moved = *place;
         if self.axes > 0
             && let Some(last) = moved.at.get_mut(place.along)
@@ -64,7 +64,7 @@ impl Smooth {
     }
 
     /// Noise at a place; `frequency` makes features smaller.
-    pub(super) fn value(&self, place: &Place, frequency: f64) -> f64 {
+    pub(super) fn value(&self, place: &GridPoint, frequency: f64) -> f64 {
         let [a, b, c, d] = place.at.map(|x| x * frequency);
         let value = match self.axes {
             0..=2 => self.noise.get([a, b]),
@@ -76,7 +76,7 @@ impl Smooth {
 
     /// The sum of `octaves` of noise, each of twice the frequency and `gain` times the height of the one before, in
     /// [-1, 1].
-    pub(super) fn octaves(&self, place: &Place, octaves: u32, gain: f64, shape: Octave) -> f64 {
+    pub(super) fn octaves(&self, place: &GridPoint, octaves: u32, gain: f64, shape: Octave) -> f64 {
         let (mut sum, mut height, mut most, mut frequency) = (0.0, 1.0, 0.0, 1.0);
         for _ in 0..octaves {
             let value = self.value(place, frequency);
@@ -107,7 +107,7 @@ pub(super) enum Octave {
 
 /// Where an element lies in the noise.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct GridPoint {
     at: [f64; MOST_AXES],
     /// The coordinate of the last axis.
     along: usize,

@@ -5,37 +5,32 @@
 //! look ([`sketch`]), remembers a chain for each, and says when a choice is made again ([`memory`]). Where size does not
 //! count, a dataset begins with the chain of an earlier one whose chunks look alike: trials would cost more than they
 //! save. Speeds come from the profile, never from the clock: the same chunks in the same order give the same bytes.
-//! Where a program writes many chunks at once, threads encode them ([`whole`]).
 
-mod block;
 mod memory;
 mod sketch;
-mod whole;
-
-pub use block::Block;
-pub use whole::WholeChunk;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::engine::Engine;
 use crate::pipeline::{Buffers, ChunkEncoder, ChunkOutcome, Container};
+use crate::threads::engine::Engine;
 use knarr_array::array::{ArraySpec, DType, is_constant};
 use knarr_array::error::{Error, Result};
 use knarr_array::goal::Merits;
 use knarr_array::quality::Bound;
 use knarr_choose::choose::{
-    Budget, CHUNK_SAMPLE, FormatLimits, Question, all_chains, chunk_trials, cut, holdable, trial, with_bound,
+    Budget, CHUNK_SAMPLE, Question, all_chains, chunk_trials, cut, holdable, trial, with_bound,
 };
+use knarr_choose::form::FormatLimits;
 use knarr_choose::plan::Candidate;
 use knarr_choose::predictor::Beliefs;
 use knarr_codec::chain::{Chain, ChainSpec};
-use knarr_codec::client_data::{Chunks, ClientData, Wishes};
+use knarr_codec::client_data::{Chunks, ClientData, FilterOptions};
 use knarr_codec::codec::ReaderLevel;
 use memory::{Chosen, Decision, Memory, Met};
 use sketch::Sketch;
 
 /// Frames may use every codec.
-const TARGET: FormatLimits = FormatLimits::Hdf5(ReaderLevel::Knarr);
+const TARGET: FormatLimits = FormatLimits::hdf5(ReaderLevel::Knarr);
 /// Datasets that are remembered.
 const MOST_DATASETS: usize = 64;
 /// Buffers of chunks up to this size are kept for the next chunk, so many of them.
@@ -58,14 +53,12 @@ pub struct Online {
     /// The one used last is first.
     datasets: Mutex<Vec<Arc<Dataset>>>,
     buffers: Mutex<Vec<Buffers>>,
-    /// Encoders of standard pipelines, for whole chunks.
-    pipelines: Mutex<Vec<whole::Pipeline>>,
 }
 
 /// One dataset, or several with the same client data.
 struct Dataset {
     words: Vec<u32>,
-    wishes: Wishes,
+    options: FilterOptions,
     chunks: Chunks,
     state: Mutex<State>,
 }
@@ -75,7 +68,7 @@ struct State {
     memory: Memory,
     /// The encoder of each kind in `memory`, as it was last needed.
     encoders: Vec<Option<Ready>>,
-    /// Datasets of the same type and wishes that were there before this one, until its first choice. None if size
+    /// Datasets of the same type and options that were there before this one, until its first choice. None if size
     /// counts: then a choice of its own pays.
     similar: Vec<Weak<Dataset>>,
 }
@@ -89,13 +82,13 @@ impl Dataset {
         }
     }
 
-    /// Whether a chain that was chosen for this dataset may serve one of `chunks` with `wishes`.
-    fn is_like(&self, wishes: &Wishes, chunks: &Chunks) -> bool {
+    /// Whether a chain that was chosen for this dataset may serve one of `chunks` with `options`.
+    fn is_like(&self, options: &FilterOptions, chunks: &Chunks) -> bool {
         let same_type = match (&self.chunks, chunks) {
             (Chunks::Array(own), Chunks::Array(other)) => (own.dtype, own.endian) == (other.dtype, other.endian),
             (own, other) => own == other,
         };
-        same_type && self.wishes == *wishes
+        same_type && self.options == *options
     }
 
     /// Keeps what became of a chunk.
@@ -122,7 +115,7 @@ struct Ready {
 impl Online {
     /// An encoder with the codecs and the profile of `engine`.
     pub fn new(engine: Engine) -> Self {
-        Self { engine, datasets: Mutex::default(), buffers: Mutex::default(), pipelines: Mutex::default() }
+        Self { engine, datasets: Mutex::default(), buffers: Mutex::default() }
     }
 
     /// Encodes `raw`, one chunk of the dataset with the client data `words`, into a frame that replaces `out`.
@@ -142,7 +135,7 @@ impl Online {
                 spec.byte_len()
             )));
         }
-        let step = Job { engine: &self.engine, wishes: &dataset.wishes, spec: &spec, raw }.step(&dataset)?;
+        let step = ChunkJob { engine: &self.engine, options: &dataset.options, spec: &spec, raw }.step(&dataset)?;
         let outcome = self.run(&step.encoder, raw, out)?;
         dataset.learn(&step, raw.len(), out.len());
         Ok(outcome)
@@ -164,19 +157,20 @@ impl Online {
         let at = match datasets.iter().position(|known| known.words == words) {
             Some(at) => at,
             None => {
-                let ClientData { wishes, chunks } = ClientData::parse(words)?;
+                let ClientData { options, chunks } = ClientData::parse(words)?;
                 let chunks = chunks.ok_or_else(|| {
                     Error::usage("the client data does not say what the chunks are")
                         .hint("the filter adds that when the dataset is created while the plugin is there")
                 })?;
                 if let Chunks::Array(spec) = &chunks {
-                    wishes.quality.validate(spec.dtype)?;
+                    options.quality.validate(spec.dtype)?;
                 }
                 datasets.truncate(MOST_DATASETS - 1);
-                let is_similar = |known: &&Arc<Dataset>| !wishes.goal.weighs_size() && known.is_like(&wishes, &chunks);
+                let is_similar =
+                    |known: &&Arc<Dataset>| !options.goal.weighs_size() && known.is_like(&options, &chunks);
                 let similar = datasets.iter().filter(is_similar).map(Arc::downgrade).collect();
                 let state = Mutex::new(State { similar, ..State::default() });
-                datasets.push(Arc::new(Dataset { words: words.to_vec(), wishes, chunks, state }));
+                datasets.push(Arc::new(Dataset { words: words.to_vec(), options, chunks, state }));
                 datasets.len() - 1
             }
         };
@@ -204,14 +198,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// One chunk, and what decides about it.
-struct Job<'a> {
+struct ChunkJob<'a> {
     engine: &'a Engine,
-    wishes: &'a Wishes,
+    options: &'a FilterOptions,
     spec: &'a ArraySpec,
     raw: &'a [u8],
 }
 
-impl Job<'_> {
+impl ChunkJob<'_> {
     /// How the chunk is encoded, after a choice if it is time for one.
     fn step(&self, dataset: &Dataset) -> Result<Step> {
         if is_constant(self.spec.dtype.size(), self.raw) {
@@ -220,7 +214,7 @@ impl Job<'_> {
         let state = &mut *lock(&dataset.state);
         let bound = self.bound();
         let sketch = Sketch::of(self.spec, self.raw);
-        let kind = match state.memory.decide(&sketch, OVERHEAD, chunk_trials(&self.wishes.goal, self.raw.len())) {
+        let kind = match state.memory.decide(&sketch, OVERHEAD, chunk_trials(&self.options.goal, self.raw.len())) {
             Decision::Use(kind) => kind,
             Decision::Choose { kind, seconds } => {
                 let learnt = state.memory.beliefs(kind);
@@ -255,12 +249,12 @@ impl Job<'_> {
         let mut valid = self.spec.clone();
         // Zeros are no part of it: HDF5 puts them where a chunk is beyond the edge or was not written yet.
         valid.fills.push(0);
-        self.wishes.quality.bound_of(&valid, self.raw).filter(|bound| bound.abs > 0.0)
+        self.options.quality.bound_of(&valid, self.raw).filter(|bound| bound.abs > 0.0)
     }
 
     /// The best chain for this chunk, found in about `seconds` of trials, given what earlier chunks taught.
     fn choose(&self, bound: Option<&Bound>, seconds: Option<f64>, learnt: Option<&Beliefs>) -> Chosen {
-        let (codecs, profile, goal) = (&self.engine.codecs, &self.engine.profile, &self.wishes.goal);
+        let (codecs, profile, goal) = (&self.engine.codecs, &self.engine.profile, &self.options.goal);
         let chooser = self.engine.chooser(goal, bound);
         let budget = match seconds {
             Some(seconds) => Budget::Earned { seconds },
@@ -285,7 +279,7 @@ impl Job<'_> {
 
     /// False for a chain that would be worse than none even if it left nothing, where size counts for nothing.
     fn may_win(&self, chain: &ChainSpec) -> bool {
-        let (codecs, profile, goal) = (&self.engine.codecs, &self.engine.profile, &self.wishes.goal);
+        let (codecs, profile, goal) = (&self.engine.codecs, &self.engine.profile, &self.options.goal);
         let score = |chain: &ChainSpec, ratio: f64| goal.score(&profile.merits(codecs, chain, ratio));
         goal.weighs_size() || score(chain, f64::INFINITY) >= score(&ChainSpec::raw(), 1.0)
     }
@@ -300,10 +294,10 @@ impl Job<'_> {
     ) -> Option<(ChainSpec, Merits)> {
         let Engine { codecs, profile, .. } = self.engine;
         let ratio = |chain: &ChainSpec| trial(codecs, chain, samples, bound).ratio;
-        let chain: ChainSpec = UNSEARCHED.parse().ok().filter(|_| !self.wishes.goal.weighs_size())?;
+        let chain: ChainSpec = UNSEARCHED.parse().ok().filter(|_| !self.options.goal.weighs_size())?;
         let own = ratio(&chain);
         let merits = profile.merits(codecs, &chain, own);
-        let beats = |best: &Candidate| best.score <= self.wishes.goal.score(&merits) || ratio(&best.chain) <= own;
+        let beats = |best: &Candidate| best.score <= self.options.goal.score(&merits) || ratio(&best.chain) <= own;
         (own >= LEAST_UNSEARCHED && best.is_none_or(beats)).then_some((chain, merits))
     }
 
@@ -339,8 +333,8 @@ mod tests {
     /// The chain that a chunk of a new dataset gets.
     fn chain(online: &Online, goal: &str, dtype: DType, shape: &[usize], pattern: Pattern) -> String {
         let sample = sample(dtype, shape, pattern, 5);
-        let wishes = Wishes { goal: goal.parse().unwrap(), ..Wishes::default() };
-        let words = ClientData { wishes, chunks: Some(Chunks::Array(sample.spec)) }.words().unwrap();
+        let options = FilterOptions { goal: goal.parse().unwrap(), ..FilterOptions::default() };
+        let words = ClientData { options, chunks: Some(Chunks::Array(sample.spec)) }.words().unwrap();
         let mut out = Vec::new();
         online.encode(&words, &sample.bytes, &mut out).unwrap();
         frame::read(&out).unwrap().chain(&online.engine.codecs).unwrap().to_string()

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
+use super::atomic_file::AtomicFile;
 use super::sync::{sync_files, sync_name};
-use super::temporary::Temporary;
-use crate::change_store::{ChangeStore, Held};
-use crate::directory::Directory;
-use crate::read_store::ReadStore;
+use crate::objects::directory::Directory;
+use crate::objects::mutable_store::{MutableStore, StoreLock};
+use crate::objects::read_store::ReadStore;
 use knarr_array::error::{Error, Result};
 
 /// How long to sleep between looks whether a lock is free.
@@ -39,10 +39,10 @@ impl InPlace {
     }
 
     /// The bytes of an object, in a file that has yet to get its name.
-    fn ready(&self, key: &str, bytes: &[u8]) -> Result<Temporary> {
+    fn ready(&self, key: &str, bytes: &[u8]) -> Result<AtomicFile> {
         let path = self.root.join(key);
         self.make(path.parent().unwrap_or(&self.root))?;
-        let temporary = Temporary::create(&path, true)?;
+        let temporary = AtomicFile::create(&path, true)?;
         temporary.file().write_all(bytes).map_err(|error| Error::write(&path, &error))?;
         Ok(temporary)
     }
@@ -63,7 +63,7 @@ impl InPlace {
     }
 }
 
-impl ChangeStore for InPlace {
+impl MutableStore for InPlace {
     fn place(&self) -> String {
         self.root.display().to_string()
     }
@@ -80,8 +80,8 @@ impl ChangeStore for InPlace {
         let place = |error: io::Error| Error::write(&self.root, &error);
         let directory = File::open(&self.root).map_err(place)?;
         let ready = objects.iter().map(|(key, bytes)| self.ready(key, bytes)).collect::<Result<Vec<_>>>()?;
-        sync_files(&directory, ready.iter().map(Temporary::file)).map_err(place)?;
-        ready.into_iter().try_for_each(Temporary::publish_synced)?;
+        sync_files(&directory, ready.iter().map(AtomicFile::file)).map_err(place)?;
+        ready.into_iter().try_for_each(AtomicFile::publish_synced)?;
         // Each directory once, with one of the names that it has got.
         let paths = objects.iter().map(|(key, _)| self.root.join(key));
         let names: BTreeMap<PathBuf, PathBuf> =
@@ -93,7 +93,7 @@ impl ChangeStore for InPlace {
         AT_ONCE
     }
 
-    fn hold(&self, may_wait: &dyn Fn() -> Result<()>) -> Result<Option<Held>> {
+    fn hold(&self, may_wait: &dyn Fn() -> Result<()>) -> Result<Option<StoreLock>> {
         let path = self.root.join(self.locked);
         loop {
             // Some file systems lock only what is open for writing.
@@ -112,7 +112,7 @@ impl ChangeStore for InPlace {
             }
             // The file may have been replaced while this one was waited for.
             if is_same(&file, &path).map_err(|error| Error::write(&path, &error))? {
-                return Ok(Some(Held::by(file)));
+                return Ok(Some(StoreLock::by(file)));
             }
         }
     }
@@ -133,7 +133,7 @@ fn cannot_lock(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read_store::Part;
+    use crate::objects::read_store::Part;
     use knarr_array::error::ErrorKind;
     use std::sync::atomic::{AtomicU32, Ordering};
 

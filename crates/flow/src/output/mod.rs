@@ -2,15 +2,15 @@
 
 mod abandoned;
 mod access;
+mod atomic_directory;
+mod atomic_file;
 mod common;
 mod in_place;
 mod replace;
 mod replaces;
 mod room;
-mod staging;
 mod store;
 mod sync;
-mod temporary;
 mod vacant;
 mod write_behind;
 
@@ -19,12 +19,12 @@ pub use abandoned::{
     temporary_name,
 };
 pub use access::take_access;
+pub use atomic_directory::{AtomicDirectory, DirectoryKind};
+pub use atomic_file::AtomicFile;
 pub use common::{is_common, is_common_beside};
 pub use in_place::InPlace;
 pub use replace::replace;
 pub use replaces::{FileIdentity, Known, Placed, Replaces};
-pub use staging::{Kind, Staging};
 pub use store::Store;
-pub use temporary::Temporary;
 pub use vacant::Vacant;
 pub use write_behind::{WriteBehind, send_to_disk};

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use knarr_array::error::{Error, Result};
 
-use super::temporary::Temporary;
+use super::atomic_file::AtomicFile;
 
 /// Puts a file with these contents at `path`, in place of what is there. A kill at any moment leaves the old file or
 /// the new one.
@@ -13,7 +13,7 @@ use super::temporary::Temporary;
 /// # Errors
 /// `Write` with the path, `Usage` if it has no file name.
 pub fn replace(path: &Path, contents: &[u8]) -> Result<()> {
-    let temporary = Temporary::create(path, true)?;
+    let temporary = AtomicFile::create(path, true)?;
     temporary.file().write_all(contents).map_err(|error| Error::write(path, &error))?;
     temporary.publish().map(|_| ())
 }

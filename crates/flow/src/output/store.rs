@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::path::Path;
 
-use crate::allotted::Allotted;
+use crate::offload::reserved::ReservedOffset;
 use knarr_array::error::{Error, Result};
 
 /// An output that holds bytes under names, and shows all of them at once or none.
@@ -25,8 +25,8 @@ pub trait Store: Send + Debug {
     /// `Write`.
     fn append(&mut self, key: &str, bytes: &[u8]) -> Result<u64>;
 
-    /// True if [`Store::allot`] can be called: objects are files that other nodes write, too.
-    fn allots(&self) -> bool {
+    /// True if [`Store::reserve`] can be called: objects are files that other nodes write, too.
+    fn supports_external_writes(&self) -> bool {
         false
     }
 
@@ -35,7 +35,7 @@ pub trait Store: Send + Debug {
     ///
     /// # Errors
     /// `Write`.
-    fn allot(&mut self, _key: &str, _length: u64) -> Result<Allotted> {
+    fn reserve(&mut self, _key: &str, _length: u64) -> Result<ReservedOffset> {
         Err(Error::internal("this output gives no places"))
     }
 

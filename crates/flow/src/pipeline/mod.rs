@@ -2,27 +2,17 @@
 //!
 //! [`advise`] and [`plan`] make the plan and change nothing; [`execute`] carries it out. The same pipeline serves
 //! every pair of formats.
+//!
+//! Reading order: `planning`, `execution`.
 
-mod advise;
-mod ahead;
-mod alike;
-mod asked;
-mod choice;
-mod earlier;
-mod encode;
-mod execute;
-mod places;
-mod placing;
-mod planned;
-mod planner;
-mod recipes;
-mod spare;
-mod whole;
+mod execution;
+mod planning;
 
-pub use advise::{advise, plan, plan_array, plan_of};
-pub use ahead::encode_ahead;
-pub use asked::check_chains;
-pub use earlier::for_later;
-pub use encode::ChunkOutcome;
-pub use encode::{Buffers, ChunkEncoder, Container, Limits, Recipe};
-pub use execute::{Execution, VariableReport, execute, most_demanding, prove_copies, storages};
+pub use execution::ahead::encode_ahead;
+pub use execution::encode::ChunkOutcome;
+pub use execution::encode::{Buffers, ChunkEncoder, Container, Limits, Recipe};
+pub use execution::execute::{Execution, VariableReport, execute, most_demanding, prove_copies};
+pub use execution::form::storages;
+pub use planning::advise::{advise, plan, plan_array, plan_of};
+pub use planning::asked::check_chains;
+pub use planning::earlier::for_later;

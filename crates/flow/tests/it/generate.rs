@@ -7,7 +7,7 @@ use knarr_array::array::DType;
 use knarr_array::region::Region;
 use knarr_flow::generate::{FieldSpec, Generated, PATTERNS, Values};
 use knarr_flow::store::Source;
-use knarr_testing::source_suite;
+use knarr_testing::suites;
 use proptest::prelude::*;
 
 fn field(text: &str, shape: &[u64]) -> FieldSpec {
@@ -62,7 +62,7 @@ fn every_pattern_is_a_source_in_every_shape() {
             }
             spec.noise = Some("0.1".parse().unwrap());
             spec.fill = Some("region:0.3".parse().unwrap());
-            assert_eq!(source_suite::check(&generated(spec)), 1, "{} {shape:?}", pattern.name());
+            assert_eq!(suites::source::check(&generated(spec)), 1, "{} {shape:?}", pattern.name());
         }
     }
 }
@@ -270,6 +270,6 @@ proptest! {
         }
         spec.seed = seed;
         spec.fill = Some("0.1".parse().unwrap());
-        prop_assert_eq!(source_suite::check(&generated(spec)), 1);
+        prop_assert_eq!(suites::source::check(&generated(spec)), 1);
     }
 }

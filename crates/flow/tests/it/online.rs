@@ -3,15 +3,12 @@
 
 use knarr_array::array::{ArraySpec, DType, Endian, swap_bytes};
 use knarr_array::error::ErrorKind;
-use knarr_array::filter::Hdf5Filter;
 use knarr_array::quality::Quality;
-use knarr_array::region::Region;
-use knarr_codec::chain::{Chain, Scratch};
-use knarr_codec::client_data::{Chunks, ClientData, Wishes};
-use knarr_codec::codec::{CodecList, KNARR_FILTER};
+use knarr_codec::chain::Scratch;
+use knarr_codec::client_data::{Chunks, ClientData, FilterOptions};
+use knarr_codec::codec::CodecList;
 use knarr_codec::frame;
 use knarr_flow::engine::Engine;
-use knarr_flow::online::Block;
 use knarr_flow::online::Online;
 use knarr_testing::data::{DTYPES, Pattern, sample};
 
@@ -20,8 +17,8 @@ fn online() -> Online {
 }
 
 fn words(quality: Quality, spec: &ArraySpec) -> Vec<u32> {
-    let wishes = Wishes { quality, ..Wishes::default() };
-    ClientData { wishes, chunks: Some(Chunks::Array(spec.clone())) }.words().unwrap()
+    let options = FilterOptions { quality, ..FilterOptions::default() };
+    ClientData { options, chunks: Some(Chunks::Array(spec.clone())) }.words().unwrap()
 }
 
 fn decoded(encoded: &[u8]) -> Vec<u8> {
@@ -187,118 +184,10 @@ fn what_is_no_chunk_is_refused() {
     assert_eq!(kind(&words(lossy, &spec), &[0; 40]), ErrorKind::Quality);
 }
 
-/// A block of 5 by 4 chunks, the last ones cut off by the dataset's edge, of values that change their kind.
-fn block(filters: Vec<Hdf5Filter>, threads: usize) -> (Block, Vec<u8>) {
-    let (chunk, count) = ([10, 30], [47, 110]);
-    let values = (0..47u32)
-        .flat_map(|row| (0..110u32).map(move |column| (row, column)))
-        .flat_map(|(row, column)| {
-            let value = if row < 20 { column * row } else { column.wrapping_mul(2_654_435_761).rotate_left(row) };
-            value.to_le_bytes()
-        })
-        .collect();
-    let block = Block {
-        dtype: DType::U32,
-        endian: Endian::Little,
-        filters,
-        chunk: chunk.to_vec(),
-        region: Region::new([20, 60], count),
-        padding: 7u32.to_le_bytes().to_vec(),
-        threads,
-    };
-    (block, values)
-}
-
-/// Offset, mask and bytes of each chunk.
-fn put_together(online: &Online, block: &Block, values: &[u8]) -> Vec<(Vec<u64>, u32, Vec<u8>)> {
-    let (mut put, mut started) = (Vec::new(), 0);
-    let keep = |chunk: &knarr_flow::online::WholeChunk| {
-        put.push((chunk.offset.clone(), chunk.filter_mask, chunk.bytes.clone()));
-        Ok(())
-    };
-    online.encode_block(block, values, || started += 1, keep).unwrap();
-    assert_eq!(started, 1);
-    put
-}
-
-#[test]
-fn blocks_of_whole_chunks_give_the_same_bytes_for_any_number_of_threads() {
-    let spec = ArraySpec::new(DType::U32, [10, 30]);
-    let shuffle = Hdf5Filter { id: 2, optional: true, cd_values: vec![4] };
-    let own = Hdf5Filter { id: KNARR_FILTER, optional: true, cd_values: words(Quality::LOSSLESS, &spec) };
-    for filters in [vec![own.clone()], vec![shuffle.clone()]] {
-        let of = |threads| {
-            let (block, values) = block(filters.clone(), threads);
-            let online = online();
-            // The second time much is known.
-            (put_together(&online, &block, &values), put_together(&online, &block, &values), values)
-        };
-        let (first, second, values) = of(1);
-        for threads in [2, 5, 40] {
-            assert_eq!(of(threads), (first.clone(), second.clone(), values.clone()), "{threads} threads");
-        }
-        assert_eq!(first.len(), 20);
-        for (number, (offset, mask, bytes)) in first.iter().enumerate() {
-            let (row, column) = (number / 4, number % 4);
-            assert_eq!(*offset, [20 + 10 * row as u64, 60 + 30 * column as u64]);
-            let raw = match (filters[0].id, mask) {
-                (KNARR_FILTER, 0) => decoded(bytes),
-                (_, 0) => {
-                    let chain = Chain::from_hdf5(&CodecList::pure(), &filters, &spec).unwrap();
-                    let mut out = Vec::new();
-                    chain.decode(bytes, &mut Scratch::default(), &mut out).unwrap();
-                    out
-                }
-                _ => bytes.clone(),
-            };
-            for (at, value) in raw.chunks_exact(4).enumerate() {
-                let (y, x) = (10 * row + at / 30, 30 * column + at % 30);
-                let begin = 4 * (110 * y + x);
-                let expected = if y < 47 && x < 110 { &values[begin..begin + 4] } else { &[7, 0, 0, 0] };
-                assert_eq!(value, expected, "row {y}, column {x}");
-            }
-        }
-    }
-}
-
-#[test]
-fn blocks_that_cannot_be_encoded_are_refused_before_anything_is_put() {
-    let spec = ArraySpec::new(DType::U32, [10, 31]);
-    let other = Hdf5Filter { id: KNARR_FILTER, optional: true, cd_values: words(Quality::LOSSLESS, &spec) };
-    let unknown = Hdf5Filter { id: 399, optional: true, cd_values: vec![] };
-    // The filter would write the size of the elements there.
-    let untold = Hdf5Filter { id: 2, optional: true, cd_values: vec![8] };
-    for filters in [vec![other], vec![unknown], vec![untold, Hdf5Filter { id: 2, optional: true, cd_values: vec![] }]] {
-        let (block, values) = block(filters, 2);
-        assert!(online().encode_block(&block, &values, || (), |_| panic!("a chunk was put")).is_err(), "{block:?}");
-        assert!(online().encode_block(&block, &values[4..], || (), |_| panic!("a chunk was put")).is_err());
-    }
-}
-
-#[test]
-fn a_block_ends_with_the_first_chunk_that_is_not_taken() {
-    let own = words(Quality::LOSSLESS, &ArraySpec::new(DType::U32, [10, 30]));
-    let own = Hdf5Filter { id: KNARR_FILTER, optional: true, cd_values: own };
-    for threads in [1, 4] {
-        let (block, values) = block(vec![own.clone()], threads);
-        let mut taken = 0;
-        let result = online().encode_block(
-            &block,
-            &values,
-            || (),
-            |_| {
-                taken += 1;
-                if taken == 5 { Err(knarr_array::Error::internal("no more")) } else { Ok(()) }
-            },
-        );
-        assert!(result.is_err() && taken == 5);
-    }
-}
-
 /// Words for lossless chunks at the least energy.
 fn energy(spec: &ArraySpec) -> Vec<u32> {
-    let wishes = Wishes { goal: "energy".parse().unwrap(), ..Wishes::default() };
-    ClientData { wishes, chunks: Some(Chunks::Array(spec.clone())) }.words().unwrap()
+    let options = FilterOptions { goal: "energy".parse().unwrap(), ..FilterOptions::default() };
+    ClientData { options, chunks: Some(Chunks::Array(spec.clone())) }.words().unwrap()
 }
 
 #[test]

@@ -12,7 +12,7 @@ use knarr_array::libver::{LibverBounds, Release};
 use knarr_array::model::Model;
 use knarr_array::quality::Quality;
 use knarr_array::region::{Region, chunk_region};
-use knarr_choose::choose::FormatLimits;
+use knarr_choose::form::FormatLimits;
 use knarr_choose::plan::{Action, Choice, Plan};
 use knarr_codec::chain::{Chain, ChainSpec, Scratch};
 use knarr_codec::codec::{CodecList, ReaderLevel};
@@ -24,7 +24,7 @@ use knarr_testing::data::{Pattern, Random, sample};
 use knarr_testing::memory::{MemorySink, MemorySource};
 
 /// The codecs of this crate alone: what they write without a standard form lies in frames.
-const TARGET: FormatLimits = FormatLimits::Hdf5(ReaderLevel::Knarr);
+const TARGET: FormatLimits = FormatLimits::hdf5(ReaderLevel::Knarr);
 
 fn engine(jobs: usize) -> Engine {
     Engine { jobs, ..Engine::new(CodecList::pure()) }
@@ -276,7 +276,7 @@ fn failures_say_where_and_stop_everything() {
 #[test]
 fn requests_that_cannot_be_served_are_errors() {
     let source = source();
-    let standard = FormatLimits::Hdf5(ReaderLevel::Standard);
+    let standard = FormatLimits::hdf5(ReaderLevel::Standard);
     let try_with = |settings: Settings| advise(&engine(1), &source, &settings, standard, &Silent).unwrap_err();
     let forced = |chain: &str| Settings { chain: Some(chain.parse().unwrap()), ..Settings::default() };
     assert_eq!(try_with(forced("round:abs=0.1 | shuffle")).kind(), ErrorKind::Quality);
@@ -411,7 +411,7 @@ fn plans_that_do_not_fit_are_errors() {
     }
     refuse(
         |_| (),
-        FormatLimits::Zarr(ReaderLevel::Core),
+        FormatLimits::zarr(ReaderLevel::Core),
         "the plan is for an HDF5 or netCDF-4 file, the output is a Zarr store",
     );
     refuse(|plan| plan.variables[0].dtype = DType::F64, TARGET, "the plan is for f64 with 3 dimensions");

@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex};
 
 use knarr_array::error::Result;
 use knarr_flow::directory::Directory;
-use knarr_flow::output::{Kind, Staging, Store};
-use knarr_testing::store_suite::{MemoryObjects, MemoryStore, Objects, Stores, check};
+use knarr_flow::output::{AtomicDirectory, DirectoryKind, Store};
+use knarr_testing::suites::store::{MemoryObjects, MemoryStore, Objects, Stores, check};
 
-const ANYTHING: Kind = Kind { noun: "directory", is: Path::is_dir, foreign: |_| None, many_files: true };
+const ANYTHING: DirectoryKind =
+    DirectoryKind { noun: "directory", is: Path::is_dir, foreign: |_| None, many_files: true };
 
 struct Folder(PathBuf);
 
@@ -44,7 +45,7 @@ fn check_directory(name: &str, wrap: fn(Box<dyn Store>) -> Box<dyn Store>) {
     let folder = Folder::new(name);
     let target = folder.0.join("store");
     check(&Stores {
-        create: &|| Ok(wrap(Box::new(Staging::create(&target, ANYTHING, false)?))),
+        create: &|| Ok(wrap(Box::new(AtomicDirectory::create(&target, ANYTHING, false)?))),
         published: &|| {
             let mut found = Objects::new();
             target.exists().then(|| objects(&target, "", &mut found))?;

@@ -2,10 +2,10 @@
 
 use super::header::{Header, NcType, Var};
 use knarr_array::{Error, Result};
-use knarr_flow::strided::Place;
+use knarr_flow::strided::StridedLayout;
 
 /// Number of records of the file and the place of every variable.
-pub(super) fn layout(header: &Header, file_len: u64) -> Result<(u64, Vec<Place>)> {
+pub(super) fn layout(header: &Header, file_len: u64) -> Result<(u64, Vec<StridedLayout>)> {
     let is_record = |var: &Var| var.dims.first().is_some_and(|&dim| header.dims[dim].len == 0);
     // Bytes of one record of a record variable, or of all of a fixed one, without padding.
     let slab = |var: &Var| {
@@ -56,7 +56,7 @@ pub(super) fn layout(header: &Header, file_len: u64) -> Result<(u64, Vec<Place>)
                     stride = stride.saturating_mul(shape[axis]);
                 }
             }
-            let place = Place { begin: var.begin, shape, strides };
+            let place = StridedLayout { begin: var.begin, shape, strides };
             slab(var)?;
             // Offsets of elements and the product of the shape must be computable without overflow.
             let extent = if is_record { record_len.checked_mul(records) } else { Some(slab(var)?) };

@@ -12,15 +12,15 @@ pub use header::{Dim, Header, NcType, Var, Version, parse_header};
 pub use write::{check, write};
 
 use crate::fills;
-use crate::format::Format;
-use crate::partial::Input;
 use header::Fault;
 use knarr_array::array::{DType, swap_bytes};
 use knarr_array::model::{Dimension, Group, Model, Variable};
 use knarr_array::region::Region;
 use knarr_array::{Error, Result};
 use knarr_flow::store::{Source, Strings};
-use knarr_flow::strided::{self, Place, ReadAt};
+use knarr_flow::strided::{self, ReadAt, StridedLayout};
+use knarr_input::format::Format;
+use knarr_input::partial::Input;
 use std::any::Any;
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,7 @@ pub struct ClassicSource {
     file_len: u64,
     format: &'static str,
     model: Model,
-    places: Vec<Place>,
+    places: Vec<StridedLayout>,
 }
 
 /// Classic netCDF.
@@ -82,7 +82,7 @@ pub fn complete(path: &Path) -> Result<()> {
     let header = read_header(&file, file_len, path)?;
     let (_, places) = layout::layout(&header, file_len).map_err(|error| error.at(path.display().to_string()))?;
     let (mut end, mut last_record) = (0, None);
-    for (var, Place { begin, shape, strides }) in header.vars.iter().zip(&places) {
+    for (var, StridedLayout { begin, shape, strides }) in header.vars.iter().zip(&places) {
         if shape.contains(&0) {
             continue;
         }
@@ -154,7 +154,7 @@ fn read_header(file: &Input, file_len: u64, path: &Path) -> Result<Header> {
     }
 }
 
-fn model(header: Header, records: u64, places: &[Place]) -> Model {
+fn model(header: Header, records: u64, places: &[StridedLayout]) -> Model {
     let dimensions: Vec<Dimension> = header
         .dims
         .iter()

@@ -10,7 +10,7 @@ use knarr_array::model::Variable;
 use knarr_array::region::volume;
 use knarr_checkpoint::layout::{Extent, FileLayout, StoredVariable};
 use knarr_flow::store::Source;
-use knarr_flow::strided::Place;
+use knarr_flow::strided::StridedLayout;
 
 /// The layout of the classic netCDF file at `path`. What a file that ends early does not hold is left out.
 ///
@@ -35,7 +35,7 @@ pub(crate) fn layout(path: &Path) -> Result<FileLayout> {
 }
 
 /// One piece for all values that follow each other, or one for each record.
-fn extents(variable: &Variable, place: &Place, file_len: u64) -> Result<Vec<Extent>> {
+fn extents(variable: &Variable, place: &StridedLayout, file_len: u64) -> Result<Vec<Extent>> {
     let size = variable.dtype.size() as u64;
     let bytes = |shape: &[u64]| {
         volume(shape)

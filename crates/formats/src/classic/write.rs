@@ -3,14 +3,14 @@
 use super::header::{Dim, Header, NcType, Var, Version, encode_header, vsize};
 use super::layout;
 use crate::Clocks;
-use crate::hdf5::Hdf5Source;
 use knarr_array::array::swap_bytes;
 use knarr_array::error::{Error, Result};
 use knarr_array::model::{Attribute, AttributeValue, Model, Variable};
 use knarr_array::region::{Region, chunk_count, chunk_position, chunk_region};
 use knarr_flow::engine::{Engine, Progress};
 use knarr_flow::store::Source;
-use knarr_flow::strided::Place;
+use knarr_flow::strided::StridedLayout;
+use knarr_hdf5::Hdf5Source;
 use std::borrow::Cow;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -66,7 +66,7 @@ pub fn check(model: &Model, version: Version) -> Result<()> {
 }
 
 /// First byte behind the last element.
-fn end(place: &Place, var: &Var) -> u64 {
+fn end(place: &StridedLayout, var: &Var) -> u64 {
     if place.shape.contains(&0) {
         return place.begin;
     }
@@ -78,7 +78,7 @@ fn write_values(
     engine: &Engine,
     source: &dyn Source,
     (index, variable): (usize, &Variable),
-    (file, place): (&File, &Place),
+    (file, place): (&File, &StridedLayout),
     clocks: &Clocks,
     progress: &dyn Progress,
 ) -> Result<()> {
@@ -121,7 +121,7 @@ fn block(shape: &[u64], size: u64) -> Vec<u64> {
 }
 
 /// Writes a region whose rows of the inner axes follow each other in the file: only records lie apart.
-fn put(file: &File, place: &Place, size: usize, region: &Region, values: &[u8]) -> Result<()> {
+fn put(file: &File, place: &StridedLayout, size: usize, region: &Region, values: &[u8]) -> Result<()> {
     let write_error = |error: std::io::Error| Error::new(knarr_array::ErrorKind::Write, error.to_string());
     let at: u64 = region.start.iter().zip(&place.strides).map(|(start, stride)| start * stride).sum();
     let rows = region.count.first().copied().unwrap_or(1).max(1);
@@ -138,7 +138,7 @@ fn put(file: &File, place: &Place, size: usize, region: &Region, values: &[u8]) 
 }
 
 /// The header of a file that holds what the model says, and where values lie.
-fn header(model: &Model, version: Version) -> Result<(Header, Vec<Place>)> {
+fn header(model: &Model, version: Version) -> Result<(Header, Vec<StridedLayout>)> {
     let [root] = model.groups.as_slice() else {
         return Err(Error::unsupported("groups, which classic netCDF does not have"));
     };

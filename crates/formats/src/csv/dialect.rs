@@ -45,7 +45,7 @@ pub(super) fn is_named_as_table(path: &Path) -> bool {
 }
 
 /// The separator that outputs of this name have.
-pub fn separator_of(path: &Path) -> u8 {
+pub(super) fn separator_of(path: &Path) -> u8 {
     if path.extension().is_some_and(|suffix| suffix.eq_ignore_ascii_case("tsv")) { b'\t' } else { b',' }
 }
 

@@ -10,7 +10,6 @@ mod read;
 mod records;
 mod write;
 
-pub use dialect::separator_of;
 pub use read::CsvSource;
 pub(crate) use read::FORMAT;
 pub use write::{check, write};

@@ -12,7 +12,7 @@ use knarr_flow::store::Source;
 use super::dialect::{Separator, is_named_as_table, is_table, separator};
 use super::number::{Kind, Number, append};
 use super::records::{Record, Records};
-use crate::format::Format;
+use knarr_input::format::Format;
 
 /// Names of the dimensions of tables, and of a table without names of its own.
 const ROW: &str = "row";
@@ -27,7 +27,7 @@ const TEXT: u64 = 4096;
 /// Tables of numbers.
 pub(crate) const FORMAT: Format = Format {
     name: "CSV (.csv, .tsv, .txt, .dat, .asc)",
-    sniff: |probe| Ok(probe.len().is_some() && is_table(probe.path, &probe.bytes_at(0, TEXT)?)),
+    sniff: |probe| Ok(probe.length().is_some() && is_table(probe.path, &probe.bytes_at(0, TEXT)?)),
     open: |probe, _, inputs| Ok(Box::new(CsvSource::open(probe.path, inputs.max_mem)?)),
     layout: None,
 };

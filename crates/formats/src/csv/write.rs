@@ -13,6 +13,7 @@ use knarr_array::{Error, Result};
 use knarr_flow::engine::{Engine, Progress};
 use knarr_flow::store::Source;
 
+use super::dialect::separator_of;
 use super::number::Number;
 use crate::fills;
 use crate::plain::{self, Clocks};
@@ -36,12 +37,11 @@ pub fn write(
     engine: &Engine,
     source: &dyn Source,
     (file, output): (&File, &Path),
-    separator: u8,
     clocks: &Clocks,
     progress: &dyn Progress,
 ) -> Result<()> {
     let variables = &source.model().variables;
-    let table = Table::of(source)?;
+    let (table, separator) = (Table::of(source)?, separator_of(output));
     progress.begin("writing", variables.iter().map(Variable::raw_bytes).sum());
     let write_error = |error: std::io::Error| Error::write(output, &error);
     let mut out = BufWriter::with_capacity(1 << 20, file);

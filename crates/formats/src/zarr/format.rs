@@ -7,15 +7,15 @@ use knarr_array::{Error, Result};
 use knarr_flow::read_store::ReadStore;
 use knarr_zip::{ZipObjects, is_zip};
 
-use super::hierarchy;
-use super::source::ZarrSource;
-use crate::format::Format;
-use crate::partial::Input;
+use super::metadata::hierarchy;
+use super::read::source::ZarrSource;
+use knarr_input::format::Format;
+use knarr_input::partial::Input;
 
 /// A store in a directory.
 pub(crate) const FORMAT: Format = Format {
     name: "Zarr v2 and v3",
-    sniff: |probe| Ok(probe.len().is_none() && sniff(probe.path)),
+    sniff: |probe| Ok(probe.length().is_none() && sniff(probe.path)),
     open: |probe, codecs, _| Ok(Box::new(ZarrSource::open(probe.path, codecs)?)),
     layout: None,
 };

@@ -2,34 +2,18 @@
 //!
 //! Specifications: <https://zarr-specs.readthedocs.io/en/latest/v2/v2.0.html>,
 //! <https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html>.
+//!
+//! Reading order: `metadata` (what a store says), `chunk`, `read`, `write`, `format` (which inputs are stores).
 
-mod ahead;
-mod anew;
-mod array;
-mod attributes;
-mod chunks;
-mod codecs;
-mod consolidated;
-mod copied;
-mod decode;
-mod fixed;
+mod chunk;
 mod format;
-mod hierarchy;
-mod json;
-mod keys;
-mod node;
-mod plain;
-mod scaled;
-mod shard;
-mod sink;
-mod source;
-mod stored;
-mod strings;
-mod types;
+mod metadata;
+mod read;
+mod write;
 
-pub use anew::Anew;
+pub use chunk::recode::Recode;
+pub use chunk::shard::{MANY_CHUNKS, Sharding};
 pub(crate) use format::{FORMAT, ZIPPED};
 pub use format::{is_store, sniff};
-pub use shard::{MANY_CHUNKS, Sharding};
-pub use sink::{CONTENTS, ZarrOptions, ZarrSink};
-pub use source::ZarrSource;
+pub use read::source::ZarrSource;
+pub use write::sink::{CONTENTS, ZarrOptions, ZarrSink};

@@ -13,10 +13,11 @@ use knarr_flow::store::Source;
 use knarr_formats::Clocks;
 use knarr_formats::classic::{self, ClassicSource, Version};
 use knarr_formats::handed_over::HandedOverSource;
-use knarr_handover::{Gathered, Limit, Put, PutLog, Room, write_calls};
+use knarr_handover::{AssembledPuts, Put, PutLog, Room};
 use knarr_testing::data::Random;
 use knarr_testing::memory::MemorySource;
-use knarr_testing::source_suite::{self, part};
+use knarr_testing::suites;
+use knarr_testing::suites::source::part;
 
 const RANKS: usize = 3;
 
@@ -61,14 +62,9 @@ fn made(random: &mut Random) -> MemorySource {
 
 /// Puts all values of the source, in random boxes, by random ranks. Boxes that come again hold the same values.
 fn hand_over(source: &MemorySource, folder: &Path, random: &mut Random) {
-    let room = |rank: usize| Room {
-        directory: folder.to_owned(),
-        free: folder.join("free"),
-        account: Limit::of(4096 + 700),
-        more: folder.join(format!("disk.{rank}")),
-    };
+    let room = |rank: usize| Room::of_process(folder, 4096 + 700, folder.join(format!("disk.{rank}")));
     let mut logs: Vec<PutLog> = (0..RANKS)
-        .map(|rank| PutLog::create(room(rank), &format!("values.{rank}"), &format!("log.{rank}"), write_calls).unwrap())
+        .map(|rank| PutLog::create(room(rank), &format!("values.{rank}"), &format!("log.{rank}")).unwrap())
         .collect();
     for (index, variable) in source.model.variables.iter().enumerate() {
         let rows = variable.shape[0];
@@ -131,15 +127,19 @@ fn what_ranks_put_is_what_a_file_would_hold() {
         let expected = ClassicSource::open(&plain).unwrap();
         // The header of a whole file serves as one without values. Nobody needs to know how many records there are.
         for records in [Some(4), None] {
-            let handed =
-                HandedOverSource::open(&plain, Gathered::open(files(&folder.0)).unwrap(), records, Path::new("out.nc"))
-                    .unwrap();
+            let handed = HandedOverSource::open(
+                &plain,
+                AssembledPuts::open(files(&folder.0)).unwrap(),
+                records,
+                Path::new("out.nc"),
+            )
+            .unwrap();
             // A file does not say in which blocks it was put.
             let of_file = |one: &Variable| Variable { block: None, ..one.clone() };
             let found: Vec<Variable> = handed.model().variables.iter().map(of_file).collect();
             assert_eq!(found, expected.model().variables);
             assert!(handed.model().variables.iter().any(|variable| variable.block.is_some()));
-            assert_eq!(source_suite::check(&handed), 4);
+            assert_eq!(suites::source::check(&handed), 4);
             for (index, variable) in handed.model().variables.iter().enumerate() {
                 let mut values = Vec::new();
                 handed.read_region(index, &Region::whole(&variable.shape), &mut values).unwrap();
@@ -179,19 +179,18 @@ fn puts_that_the_header_does_not_allow_are_refused() {
         for link in ["values.1.more", "log.1.more"] {
             std::fs::remove_file(folder.0.join(link)).unwrap();
         }
-        let room = Room {
-            directory: folder.0.clone(),
-            free: folder.0.join("free"),
-            account: Limit::of(4096 + 100),
-            more: folder.0.join("disk"),
-        };
-        let mut log = PutLog::create(room, "values.1", "log.1", write_calls).unwrap();
+        let room = Room::of_process(&folder.0, 4096 + 100, folder.0.join("disk"));
+        let mut log = PutLog::create(room, "values.1", "log.1").unwrap();
         log.reserve(8).unwrap();
         log.write(0, DType::F64, &[0; 8]).unwrap();
         log.push(&[bad]).unwrap();
-        let error =
-            HandedOverSource::open(&header, Gathered::open(files(&folder.0)).unwrap(), Some(4), Path::new("out.nc"))
-                .unwrap_err();
+        let error = HandedOverSource::open(
+            &header,
+            AssembledPuts::open(files(&folder.0)).unwrap(),
+            Some(4),
+            Path::new("out.nc"),
+        )
+        .unwrap_err();
         assert!(error.to_string().contains("out.nc"), "{why}: {error}");
         assert_eq!(error.kind(), knarr_array::ErrorKind::Corrupt, "{why}: {error}");
     }

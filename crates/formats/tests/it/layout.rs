@@ -20,7 +20,7 @@ fn fixtures() -> &'static Path {
     FOLDER
         .get_or_init(|| {
             let folder = Folder::new();
-            script("hdf5/make.py", &[folder.path().to_str().unwrap()]);
+            script("../../hdf5/tests/make.py", &[folder.path().to_str().unwrap()]);
             script("layout/make.py", &[folder.path().to_str().unwrap()]);
             folder
         })

@@ -10,7 +10,7 @@ use knarr_array::model::StorageLayout;
 use knarr_array::npy;
 use knarr_array::region::Region;
 use knarr_testing::data::Random;
-use knarr_testing::source_suite;
+use knarr_testing::suites;
 
 #[test]
 fn reads_what_numpy_wrote() {
@@ -19,7 +19,7 @@ fn reads_what_numpy_wrote() {
     assert!(compare(scratch.path()) > 60);
     let mut checked = 0;
     for name in scratch.names().iter().filter(|name| name.ends_with(".npy")) {
-        checked += source_suite::check(&*crate::common::open(&scratch.file(name)).unwrap());
+        checked += suites::source::check(&*crate::common::open(&scratch.file(name)).unwrap());
     }
     assert!(checked > 60);
     for (name, layout) in [

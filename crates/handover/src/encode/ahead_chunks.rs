@@ -11,16 +11,16 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt, symlink};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use knarr_array::error::{Error, Result};
+use knarr_tier::{Purpose, Tier, TierFile};
 
-use crate::available::free_on_disk;
 use crate::encode::chunk_question::ChunkQuestion;
 use crate::encode::encoding::Encoding;
 
 /// What the chunks lie in, beside the values of the ranks: a link to a file on a disk, and a list of them.
-const CHUNKS: &str = "ahead";
+pub const CHUNKS: &str = "ahead";
 const LIST: &str = "ahead.list";
 /// Bytes of a chunk in the list: its key, where it is, its length, its CRC-32C, and that of all of these.
 const RECORD: usize = 32 + 8 + 4 + 4 + 4;
@@ -30,7 +30,7 @@ pub(crate) type Key = [u8; 32];
 
 /// Where a chunk is.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct ByteRange {
     at: u64,
     length: u32,
     sum: u32,
@@ -51,11 +51,19 @@ impl fmt::Debug for AheadChunks {
 
 #[derive(Default)]
 struct State {
-    known: HashMap<Key, Place>,
-    /// The list, if more is to be kept, its bytes, and those of the chunks.
-    list: Option<File>,
-    listed: u64,
+    known: HashMap<Key, ByteRange>,
+    /// Where more is to be kept.
+    more: Option<More>,
+}
+
+struct More {
+    tier: Arc<dyn Tier>,
+    chunks: Box<dyn TierFile>,
+    /// Bytes of the chunks.
     end: u64,
+    list: File,
+    /// Bytes of the list.
+    listed: u64,
 }
 
 impl AheadChunks {
@@ -66,27 +74,31 @@ impl AheadChunks {
         Some(Self::new(chunks, State { known: known(&list), ..State::default() }))
     }
 
-    /// The same, to keep more of them. If nothing is kept there they go to a file at `path`.
+    /// The same, to keep more of them. If nothing is kept there they go to a file of the tier, at `path`.
     ///
     /// # Errors
     /// `Write`.
-    pub fn keep(directory: &Path, path: &Path) -> Result<Self> {
-        let mut options = File::options();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    pub fn keep(directory: &Path, tier: Arc<dyn Tier>, path: &Path) -> Result<Self> {
+        let link = directory.join(CHUNKS);
         let make = || -> io::Result<_> {
-            if fs::symlink_metadata(directory.join(CHUNKS)).is_err() {
+            if fs::symlink_metadata(&link).is_err() {
                 // The file may be done with, and its directory gone.
-                symlink(path, directory.join(CHUNKS))?;
-                path.parent().map_or(Ok(()), fs::create_dir_all)?;
+                symlink(path, &link)?;
             }
-            let chunks = options.open(directory.join(CHUNKS))?;
-            let end = chunks.metadata()?.len();
-            let list = options.open(directory.join(LIST))?;
-            Ok((chunks, end, list, fs::read(directory.join(LIST))?))
+            let there = fs::read_link(&link)?;
+            let is_new = !there.exists();
+            let chunks =
+                if is_new { tier.create(&there, Purpose::Values) } else { tier.open(&there, Purpose::Values) }?;
+            let read = File::open(&there)?;
+            let (end, list_path) = (read.metadata()?.len(), directory.join(LIST));
+            let list = File::options().write(true).create(true).truncate(false).mode(0o600).open(&list_path)?;
+            let listed = fs::read(&list_path)?;
+            let known = known(&listed);
+            let listed = (listed.len() / RECORD * RECORD) as u64;
+            Ok((read, known, More { tier, chunks, end, list, listed }))
         };
-        let (chunks, end, list, bytes) = make().map_err(|error| Error::write(path, &error))?;
-        let listed = (bytes.len() / RECORD * RECORD) as u64;
-        Ok(Self::new(chunks, State { known: known(&bytes), list: Some(list), listed, end }))
+        let (chunks, known, more) = make().map_err(|error| Error::write(path, &error))?;
+        Ok(Self::new(chunks, State { known, more: Some(more) }))
     }
 
     fn new(chunks: File, state: State) -> Self {
@@ -109,19 +121,19 @@ impl AheadChunks {
     pub(crate) fn add(&self, key: Key, chunk: &[u8]) -> Result<()> {
         let length = u32::try_from(chunk.len()).map_err(|_| Error::internal("a chunk of 4 GiB"))?;
         let mut state = self.state();
-        let Some(list) = &state.list else { return Err(Error::internal("chunks that are not kept")) };
-        if free_on_disk(&self.chunks) < state.end {
+        let Some(more) = &mut state.more else { return Err(Error::internal("chunks that are not kept")) };
+        if more.tier.left().bytes < more.end {
             let full = io::Error::from(io::ErrorKind::StorageFull);
             return Err(Error::write(Path::new(CHUNKS), &full));
         }
-        let place = Place { at: state.end, length, sum: crc32c::crc32c(chunk) };
-        let write = || {
-            self.chunks.write_all_at(chunk, place.at)?;
-            list.write_all_at(&record(&key, place), state.listed)
+        let place = ByteRange { at: more.end, length, sum: crc32c::crc32c(chunk) };
+        let write = |more: &mut More| {
+            more.chunks.write_all_at(chunk, place.at)?;
+            more.list.write_all_at(&record(&key, place), more.listed)
         };
-        write().map_err(|error| Error::write(Path::new(CHUNKS), &error))?;
-        state.end += u64::from(length);
-        state.listed += RECORD as u64;
+        write(more).map_err(|error| Error::write(Path::new(CHUNKS), &error))?;
+        more.end += u64::from(length);
+        more.listed += RECORD as u64;
         state.known.insert(key, place);
         Ok(())
     }
@@ -145,7 +157,7 @@ impl AheadChunks {
     }
 }
 
-fn record(key: &Key, place: Place) -> Vec<u8> {
+fn record(key: &Key, place: ByteRange) -> Vec<u8> {
     let mut record = key.to_vec();
     record.extend_from_slice(&place.at.to_le_bytes());
     record.extend_from_slice(&place.length.to_le_bytes());
@@ -155,13 +167,13 @@ fn record(key: &Key, place: Place) -> Vec<u8> {
 }
 
 /// The chunks of a list. What is damaged was not encoded ahead.
-fn known(list: &[u8]) -> HashMap<Key, Place> {
+fn known(list: &[u8]) -> HashMap<Key, ByteRange> {
     let of = |record: &[u8]| {
         let (numbers, sum) = record.split_last_chunk::<4>()?;
         let (key, rest) = numbers.split_first_chunk::<32>()?;
         let (at, rest) = rest.split_first_chunk()?;
         let (length, rest) = rest.split_first_chunk()?;
-        let place = Place {
+        let place = ByteRange {
             at: u64::from_le_bytes(*at),
             length: u32::from_le_bytes(*length),
             sum: u32::from_le_bytes(*rest.first_chunk()?),

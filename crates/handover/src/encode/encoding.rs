@@ -6,13 +6,13 @@ use knarr_array::error::{Error, Result};
 use knarr_array::quality::Observed;
 use knarr_array::region::pad_chunk;
 use knarr_codec::codec::CodecList;
-use knarr_flow::elsewhere::Proven;
 use knarr_flow::pipeline::{Buffers, ChunkEncoder, Recipe};
+use knarr_flow::remote_encoder::Proven;
 
 use crate::encode::chunk_question::ChunkQuestion;
-use crate::encode::kept::KeptChunks;
-use crate::gather::held::{Found, Rank};
+use crate::encode::pending_chunks::PendingChunks;
 use crate::gather::moves::{Answer, Beneath};
+use crate::gather::rank_values::{Found, Rank};
 use crate::gather::source::Source;
 
 /// Encoders that one thread keeps.
@@ -68,7 +68,7 @@ impl Encoding {
         codecs: &CodecList,
         chunk: &ChunkQuestion,
         values: impl Fn(usize) -> PathBuf,
-        keep: Option<(&KeptChunks, &str)>,
+        keep: Option<(&PendingChunks, &str)>,
     ) -> Result<Vec<u8>> {
         let bytes = chunk.check()?;
         let open = |&rank: &usize| Rank::open(Found::Here(values(rank)), u64::MAX, [0, 0]);

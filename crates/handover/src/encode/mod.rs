@@ -3,7 +3,7 @@
 pub(crate) mod ahead;
 pub(crate) mod ahead_chunks;
 pub(crate) mod chunk_question;
-pub(crate) mod elsewhere;
 pub(crate) mod encoding;
-pub(crate) mod kept;
-pub(crate) mod places;
+pub(crate) mod node_list;
+pub(crate) mod pending_chunks;
+pub(crate) mod remote_encoder;

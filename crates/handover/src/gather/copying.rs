@@ -6,14 +6,14 @@ use std::ops::Range;
 use knarr_array::error::{Error, Result};
 use knarr_array::region::fill;
 
-use crate::gather::held::Rank;
 use crate::gather::moves::{Answer, Beneath};
+use crate::gather::rank_values::Rank;
 use crate::gather::runs::Move;
 use crate::gather::seen::Seen;
 use crate::gather::source::Source;
 use crate::gather::variable_puts::VariablePuts;
 use crate::log::put::{elements, span};
-use crate::remote::far::Of;
+use crate::remote::remote_values::Of;
 
 /// Elements that are wanted: from the first one along each axis on so many, at a distance.
 #[derive(Clone, Copy)]
@@ -155,7 +155,7 @@ impl<'g> Copying<'g> {
         let mut answer = Answer { moves: Vec::new(), fills: covering.is_none() };
         for at in covering.unwrap_or(0)..self.near.len() {
             let near = self.near[at];
-            if self.meet(wanted, near) {
+            if self.intersect(wanted, near) {
                 self.moves(wanted, near, size, |_, _, one| {
                     answer.moves.push(one);
                     Ok(())
@@ -171,7 +171,7 @@ impl<'g> Copying<'g> {
         let mut ranks = Vec::new();
         for at in self.covering(wanted).unwrap_or(0)..self.near.len() {
             let near = self.near[at];
-            if self.meet(wanted, near) {
+            if self.intersect(wanted, near) {
                 ranks.extend(self.puts.of(near.0).map(|(put, _)| put.rank));
             }
         }
@@ -181,7 +181,7 @@ impl<'g> Copying<'g> {
     /// True if some of the elements were put.
     pub(crate) fn is_any_put(&mut self, wanted: Lattice<'_>) -> bool {
         self.look(wanted);
-        (0..self.near.len()).any(|at| self.meet(wanted, self.near[at]))
+        (0..self.near.len()).any(|at| self.intersect(wanted, self.near[at]))
     }
 
     /// Fills the bytes `here` of `out`, which are just the room, with the elements wanted; some may wait for
@@ -218,7 +218,7 @@ impl<'g> Copying<'g> {
         }
         for at in covering.unwrap_or(0)..self.near.len() {
             let near = self.near[at];
-            if self.meet(wanted, near) {
+            if self.intersect(wanted, near) {
                 self.moves(wanted, near, beneath.size(), |source, seen, one| {
                     if is_traced {
                         let run = |number| one.run(number).1 as u64 / unit;
@@ -234,7 +234,7 @@ impl<'g> Copying<'g> {
     }
 
     /// Finds what a box has of the elements wanted. False if that is nothing.
-    fn meet(&mut self, wanted: Lattice<'_>, (number, place): (u32, u32)) -> bool {
+    fn intersect(&mut self, wanted: Lattice<'_>, (number, place): (u32, u32)) -> bool {
         let ((start, end), of) = (self.puts.boxes.at(place), self.puts.of(number));
         let Some((put, _)) = of else { return false };
         self.both.clear();
@@ -249,7 +249,7 @@ impl<'g> Copying<'g> {
         true
     }
 
-    /// Calls `each` for the elements that [`Copying::meet`] has found, run by run: how they are copied to the beginning of what
+    /// Calls `each` for the elements that [`Copying::intersect`] has found, run by run: how they are copied to the beginning of what
     /// is wanted.
     ///
     /// # Errors

@@ -3,12 +3,12 @@
 use knarr_array::error::{Error, Result};
 use knarr_array::region::fill;
 
-use crate::gather::held::{Rank, Values, read_error};
 use crate::gather::moves::{Answer, Beneath};
+use crate::gather::rank_values::{Rank, Values, read_error};
 use crate::gather::runs::Move;
 use crate::gather::window::Window;
 use crate::remote::asking::{Asking, Part, in_order};
-use crate::remote::far::Of;
+use crate::remote::remote_values::Of;
 
 /// Runs with gaps of so many bytes, at most, are read together, so many bytes at once.
 const GAP: u64 = 4096;
@@ -57,7 +57,7 @@ impl<'g> Source<'g> {
     pub(crate) fn new(ranks: &'g [Rank], of: Option<Of>) -> Self {
         let mut windows = Vec::new();
         windows.resize_with(2 * ranks.len(), Window::default);
-        let asking = ranks.iter().any(Rank::is_far).then(Asking::default);
+        let asking = ranks.iter().any(Rank::is_remote).then(Asking::default);
         Self { ranks, windows, close: Vec::new(), of, asking }
     }
 
@@ -104,14 +104,14 @@ impl<'g> Source<'g> {
     pub(crate) fn finish(&mut self, out: &mut [u8]) -> Result<()> {
         let Some(pieces) = self.asking.as_mut().map(Asking::take) else { return Ok(()) };
         let (ranks, of) = (self.ranks, self.of);
-        let far = |part: &Part| match values(ranks, part.file).and_then(Values::far) {
-            Some(far) => far.ask(&part.runs, part.bytes, of),
+        let remote = |part: &Part| match values(ranks, part.file).and_then(Values::remote) {
+            Some(remote) => remote.ask(&part.runs, part.bytes, of),
             None => Ok(Vec::new()),
         };
-        in_order(&pieces, far, |piece, found| {
+        in_order(&pieces, remote, |piece, found| {
             let mut left: Vec<&[u8]> = found.iter().map(Vec::as_slice).collect();
             for &(part, one) in &piece.moves {
-                if values(ranks, one.file).is_some_and(|values| values.far().is_none()) {
+                if values(ranks, one.file).is_some_and(|values| values.remote().is_none()) {
                     self.copy(one, out)?;
                     continue;
                 }

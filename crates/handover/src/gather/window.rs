@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::gather::held::Values;
+use crate::gather::rank_values::Values;
 
 /// Pieces of so many bytes are worth a read of their own; those with gaps of so many bytes are read together.
 const LONG: usize = 4096;

@@ -64,13 +64,13 @@ impl Part {
 }
 
 /// Number and values of each part that is kept, the last one used behind the others.
-type Kept = Vec<(usize, Arc<Vec<u8>>)>;
+type CachedParts = Vec<(usize, Arc<Vec<u8>>)>;
 
 /// The parts of a file that are packed, in their order.
 #[derive(Debug, Default)]
 pub(crate) struct PackedParts {
     parts: Vec<Part>,
-    kept: Mutex<Kept>,
+    kept: Mutex<CachedParts>,
 }
 
 impl PackedParts {

@@ -10,16 +10,14 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::log::account::Account;
 use crate::log::adjoining::joined;
 use crate::log::log_file::LogFile;
 use crate::log::put::Put;
 use crate::log::records::{BEGIN, add_record, beginning};
 use crate::log::spill::{Spill, name_of_more};
-use crate::log::values_file::ValuesFile;
-use crate::memory::OpenMemory;
 use knarr_array::array::DType;
 use knarr_array::error::{Error, Result};
+use knarr_tier::{Account, Directory, Purpose, Reach, SharedMemory, Space, Tier, TierFile};
 
 /// Values begin at multiples of this.
 const ALIGNMENT: u64 = 8;
@@ -27,20 +25,34 @@ const ALIGNMENT: u64 = 8;
 /// Where the values of a rank may lie.
 #[derive(Debug, Clone)]
 pub struct Room {
+    /// Memory.
+    pub memory: Arc<dyn Tier>,
     /// The files of the rank lie here, in memory.
     pub directory: PathBuf,
-    /// Files of values that were of use before: one of them is taken, because its memory is there already.
-    pub free: PathBuf,
-    /// The memory that values may take.
-    pub account: Arc<dyn Account>,
-    /// Path of the file for values that find no memory. It is on a disk, and the rank's alone.
-    pub more: PathBuf,
+    /// Tiers for values that find no memory, the fastest first, each with the path of the file for them there, which is the rank's
+    /// alone. The last one takes what the others have no room for.
+    pub below: Vec<(Arc<dyn Tier>, PathBuf)>,
+}
+
+impl Room {
+    /// That of a process which counts for itself: it may take `bytes` of memory, and what the disk of the file `more` has.
+    pub fn of_process(directory: &Path, bytes: u64, more: PathBuf) -> Self {
+        let memory = SharedMemory::new(directory, Account::of(Space { bytes, ..Space::UNLIMITED }));
+        let disk = more.parent().unwrap_or(directory);
+        let disk: Arc<dyn Tier> = Arc::new(Directory::new(disk, Account::of(Space::UNLIMITED), Reach::AllNodes));
+        Self { memory: Arc::new(memory), directory: directory.to_owned(), below: vec![(disk, more)] }
+    }
+
+    /// The last tier, and the path there.
+    fn last(&self) -> Result<&(Arc<dyn Tier>, PathBuf)> {
+        self.below.last().ok_or_else(|| Error::internal("no tier for values that find no memory"))
+    }
 }
 
 /// Writes the puts of one rank into one file.
 pub struct PutLog {
     room: Room,
-    values: ValuesFile,
+    values: Box<dyn TierFile>,
     /// Where the first file of values is.
     path: PathBuf,
     /// Bytes of values that lie in the first file, at most.
@@ -52,21 +64,23 @@ pub struct PutLog {
 }
 
 impl PutLog {
-    /// Makes the two files `values` and `log` in the directory. The first one is written by what `open` gives.
+    /// Makes the two files `values` and `log` in the directory.
     ///
     /// # Errors
     /// `Write`.
-    pub fn create(room: Room, values: &str, log: &str, open: OpenMemory) -> Result<Self> {
+    pub fn create(room: Room, values: &str, log: &str) -> Result<Self> {
         let write_error = |error: io::Error| Error::write(&room.directory, &error);
         let path = room.directory.join(values);
-        let account = || Arc::clone(&room.account);
-        let mut disk = room.more.as_os_str().to_owned();
-        disk.push(".log");
-        let mut log = LogFile::create(&room.directory.join(log), Path::new(&disk), account()).map_err(write_error)?;
+        let (disk, more) = room.last()?;
+        let mut there = more.as_os_str().to_owned();
+        there.push(".log");
+        let tiers = [Arc::clone(&room.memory), Arc::clone(disk)];
+        let mut log = LogFile::create(tiers, &room.directory.join(log), Path::new(&there)).map_err(write_error)?;
         log.append(&beginning(u64::MAX)).map_err(write_error)?;
         // When there is no memory left there is none for a link.
-        symlink(&room.more, name_of_more(&path)).map_err(write_error)?;
-        let values = ValuesFile::create(&path, &room.free, account(), open).map_err(write_error)?;
+        let first = room.below.first().map_or(more, |(_, first)| first);
+        symlink(first, name_of_more(&path)).map_err(write_error)?;
+        let values = room.memory.create(&path, Purpose::Values).map_err(write_error)?;
         Ok(Self { values, path, most: u64::MAX, more: None, log, end: 0, room })
     }
 
@@ -85,7 +99,7 @@ impl PutLog {
     pub fn reserve(&mut self, bytes: u64) -> Result<u64> {
         let offset = self.end.next_multiple_of(ALIGNMENT);
         let end = offset.checked_add(bytes).ok_or_else(|| self.write_error(&io::ErrorKind::FileTooLarge.into()))?;
-        if bytes > 0 && self.more.is_none() && !self.values.reach(end) {
+        if bytes > 0 && self.more.is_none() && !self.values.reserve(end) {
             self.begin_more(offset)?;
         }
         self.end = end;
@@ -94,9 +108,8 @@ impl PutLog {
 
     /// Values from `offset` on go to the disk.
     fn begin_more(&mut self, offset: u64) -> Result<()> {
-        let more = &self.room.more;
-        let spill = Spill::create(more, &self.path, Arc::clone(&self.room.account));
-        let spill = spill.map_err(|error| Error::write(more, &error))?;
+        let (memory, below) = (Arc::clone(&self.room.memory), self.room.below.clone());
+        let spill = Spill::create(memory, below, &self.path)?;
         self.log.rewrite(&beginning(offset), 0).map_err(|error| self.write_error(&error))?;
         self.most = offset;
         self.more = Some(Box::new(spill));
@@ -115,10 +128,8 @@ impl PutLog {
     /// `Write`, for a full file system among others.
     pub fn write(&mut self, offset: u64, dtype: DType, values: &[u8]) -> Result<()> {
         match (&mut self.more, offset.checked_sub(self.most)) {
-            (Some(more), Some(behind)) => {
-                more.write(behind, dtype, values).map_err(|error| Error::write(&self.room.more, &error))
-            }
-            _ => self.values.write(offset, values).map_err(|error| Error::write(&self.room.directory, &error)),
+            (Some(more), Some(behind)) => more.write(behind, dtype, values),
+            _ => self.values.write_all_at(values, offset).map_err(|error| Error::write(&self.room.directory, &error)),
         }
     }
 
@@ -128,7 +139,7 @@ impl PutLog {
     /// `Write`. None of them is there then.
     pub fn push(&mut self, puts: &[Put]) -> Result<()> {
         if let Some(more) = &mut self.more {
-            more.flush().map_err(|error| Error::write(&self.room.more, &error))?;
+            more.flush()?;
         }
         let mut records = Vec::with_capacity(64 * puts.len());
         for put in joined(puts, self.more.as_ref().map(|_| self.most)) {
@@ -140,7 +151,8 @@ impl PutLog {
     /// Nothing is put any more: memory that was taken ahead is given back. Returns the bytes of all records, by which readers
     /// know that none is missing.
     pub fn close(&mut self) -> u64 {
-        self.values.cut(self.end.min(self.most));
+        // If it cannot be given back the file stays as long as it is.
+        let _ = self.values.set_len(self.end.min(self.most));
         self.log.cut();
         self.log.length() - BEGIN as u64
     }
@@ -153,10 +165,8 @@ impl PutLog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::account::Limit;
     use crate::log::put::{MOST_BOXES, Part};
     use crate::log::records::{parse_puts, read_puts};
-    use crate::memory::write_calls;
     use knarr_array::error::ErrorKind;
     use knarr_array::region::{Region, Regions};
     use std::fs;
@@ -175,15 +185,14 @@ mod tests {
     }
 
     fn room(folder: &Path, most: u64) -> Room {
-        let account = Limit::of(most);
-        Room { directory: folder.to_owned(), free: folder.join("free"), account, more: folder.join("disk/more") }
+        Room::of_process(folder, most, folder.join("disk/more"))
     }
 
     #[test]
     fn values_that_find_no_memory_go_to_a_second_file() {
         let folder = std::env::temp_dir().join(format!("knarr-puts-room-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        let mut log = PutLog::create(room(&folder, 4096 + 100), "values", "log", write_calls).unwrap();
+        let mut log = PutLog::create(room(&folder, 4096 + 100), "values", "log").unwrap();
         assert!(PutLog::is_held(&folder.join("log")) && !PutLog::is_held(&folder.join("values")));
         let offsets: Vec<u64> = [40, 40, 40, 8].map(|bytes| log.reserve(bytes).unwrap()).to_vec();
         assert_eq!(offsets, [0, 40, 80, 120]);
@@ -203,7 +212,7 @@ mod tests {
     fn a_put_that_finds_no_room_leaves_those_before_and_behind_it() {
         let folder = std::env::temp_dir().join(format!("knarr-puts-none-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        let mut log = PutLog::create(room(&folder, 4096 + 100), "values", "log", write_calls).unwrap();
+        let mut log = PutLog::create(room(&folder, 4096 + 100), "values", "log").unwrap();
         // There is no directory for the second file.
         fs::write(folder.join("disk"), b"").unwrap();
         let add = |log: &mut PutLog, order: u64| {
@@ -230,7 +239,7 @@ mod tests {
     fn written(puts: &[Put]) -> Vec<u8> {
         let folder = std::env::temp_dir().join(format!("knarr-puts-{}-{:p}", std::process::id(), puts.as_ptr()));
         fs::create_dir_all(&folder).unwrap();
-        let mut log = PutLog::create(room(&folder, u64::MAX), "values", "log", write_calls).unwrap();
+        let mut log = PutLog::create(room(&folder, u64::MAX), "values", "log").unwrap();
         for put in puts {
             let offset = log.reserve(put.byte_len()).unwrap();
             log.write(offset, put.lies_as(), &vec![7; usize::try_from(put.byte_len()).unwrap()]).unwrap();
@@ -310,7 +319,7 @@ mod tests {
         (1..len).for_each(|n| many.boxes.push(&[2 * n, n % 3], &[1, 1 + n % 4]));
         let folder = std::env::temp_dir().join(format!("knarr-puts-many-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        let mut log = PutLog::create(room(&folder, u64::MAX), "values", "log", write_calls).unwrap();
+        let mut log = PutLog::create(room(&folder, u64::MAX), "values", "log").unwrap();
         many.offset = log.reserve(many.byte_len()).unwrap();
         log.push(std::slice::from_ref(&many)).unwrap();
         let found = read_puts(&folder.join("log")).unwrap().puts;

@@ -1,32 +1,28 @@
 //! Values that found no room in memory go to a file on a disk. A disk is slow, and may be full: the rank that puts values
-//! packs them for itself where that takes it less time, or where the disk has less than half of the room left that it had.
+//! packs them for itself where that takes it less time, or where the disk has less than half of the room left that it had. If there
+//! are several tiers below memory and one is full, the file moves on to the next one.
 //!
 //! A part that is packed lies where it would lie as it is, and the rest of its place is a hole in the file. So what a log says
 //! of values holds for both, and `PackedParts` says which parts are packed.
 
-use std::fs::{self, File};
+use std::collections::VecDeque;
+use std::fs;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
 use knarr_array::array::DType;
+use knarr_array::error::{Error, Result};
+use knarr_tier::{Purpose, Space, Tier, TierFile};
 
-use crate::available::free_on_disk;
-use crate::log::account::Account;
 use crate::log::packed_parts::{MOST, Part, name_of_parts};
-use crate::log::values_file::options;
-use crate::remote::pace::{Pace, Way};
 use crate::remote::packed::frame_of;
+use crate::remote::wire_codec::{Way, WireCodecTuner};
 
-/// How often the file is tried to be made.
-const TRIES: usize = 10;
 /// Fewer bytes are not worth a part of their own.
 const LEAST: usize = 1 << 16;
-
-/// Unit of the blocks that the system says a file has.
-const BLOCK: u64 = 512;
 
 /// What the file is called beside the first one: a link to it.
 const MORE: &str = ".more";
@@ -38,54 +34,95 @@ pub(crate) fn name_of_more(values: &Path) -> PathBuf {
     name.into()
 }
 
-/// Makes a file on a disk, empty, and the directory in which it lies.
-///
-/// # Errors
-/// Those of the file system.
-pub(crate) fn make_on_disk(path: &Path) -> io::Result<File> {
-    let make = || {
-        path.parent().map_or(Ok(()), fs::create_dir_all)?;
-        options().read(true).write(true).create(true).truncate(true).open(path)
-    };
-    // Other launchers remove the directory when nothing is in it.
-    (0..TRIES).find_map(|_| make().ok()).map_or_else(make, Ok)
-}
-
 /// Writes the file. Each write is behind those before it.
 pub(crate) struct Spill {
-    file: File,
+    file: Box<dyn TierFile>,
     /// Where the first file of values is.
     values: PathBuf,
     /// The list of what is packed, and its bytes so far; none if nothing is.
-    list: Option<(File, u64)>,
-    pace: Pace,
-    /// Bytes that the disk had free at the beginning; 0 if it does not say.
+    list: Option<(Box<dyn TierFile>, u64)>,
+    tuner: WireCodecTuner,
+    /// Where the list lies.
+    memory: Arc<dyn Tier>,
+    /// Where the values lie, and at which path; behind it the tiers that are left if that has no room.
+    below: VecDeque<(Arc<dyn Tier>, PathBuf)>,
+    /// Bytes that the tier had free at the beginning.
     had: u64,
     /// Bytes that are there, as the values count.
     end: u64,
     /// What follows and is not written yet: where it begins, its type, and the values.
     next: (u64, DType, Vec<u8>),
-    /// Counts what the file takes on the disk.
-    account: Arc<dyn Account>,
-    counted: u64,
 }
 
 impl Spill {
-    /// Makes the file at `path`, to which a link beside the first file leads.
+    /// Makes the file in the first of these tiers that has room for one, each with the path there. A link beside the values, which
+    /// lie in memory, leads to the first path.
     ///
     /// # Errors
-    /// Those of the file system.
-    pub(crate) fn create(path: &Path, values: &Path, account: Arc<dyn Account>) -> io::Result<Self> {
-        let file = make_on_disk(path)?;
-        let (values, next, had) = (values.to_owned(), (0, DType::U8, Vec::new()), free_on_disk(&file));
-        Ok(Self { had, file, values, list: None, pace: Pace::default(), end: 0, next, account, counted: 0 })
+    /// `Write`, that of the last one.
+    pub(crate) fn create(memory: Arc<dyn Tier>, below: Vec<(Arc<dyn Tier>, PathBuf)>, values: &Path) -> Result<Self> {
+        let mut below = VecDeque::from(below);
+        loop {
+            let Some((tier, path)) = below.front() else { return Err(Error::internal("values without a tier")) };
+            let made = tier.create(path, Purpose::Values).and_then(|file| {
+                // Other tiers than the first one have no link yet.
+                let link = name_of_more(values);
+                if fs::read_link(&link).is_ok_and(|there| there != *path) { relink(&link, path) } else { Ok(()) }?;
+                Ok((file, tier.left().bytes))
+            });
+            match made {
+                Ok((file, had)) => {
+                    let (values, next) = (values.to_owned(), (0, DType::U8, Vec::new()));
+                    return Ok(Self {
+                        file,
+                        values,
+                        list: None,
+                        tuner: WireCodecTuner::default(),
+                        memory,
+                        below,
+                        had,
+                        end: 0,
+                        next,
+                    });
+                }
+                Err(error) if below.len() == 1 => return Err(Error::write(path, &error)),
+                Err(_) => drop(below.pop_front()),
+            }
+        }
+    }
+
+    fn error(&self, error: &io::Error) -> Error {
+        Error::write(self.below.front().map_or(&self.values, |(_, path)| path), error)
+    }
+
+    /// What is there goes to the next tier that takes it, with all that follows. False if there is none. Whoever has opened the file
+    /// has all of it that a log spoke of.
+    fn move_on(&mut self) -> bool {
+        let link = name_of_more(&self.values);
+        let mut tried = 1;
+        while let Some((tier, path)) = self.below.get(tried) {
+            let copied = copy_to(&*self.file, self.end, &**tier, path).and_then(|file| {
+                relink(&link, path).inspect_err(|_| drop(tier.free(path)))?;
+                Ok((file, tier.left().bytes))
+            });
+            if let Ok((file, had)) = copied {
+                (self.file, self.had) = (file, had);
+                for (tier, path) in self.below.drain(..tried) {
+                    // It was never made in some of them. What cannot be removed goes with the run.
+                    let _ = tier.free(&path);
+                }
+                return true;
+            }
+            tried += 1;
+        }
+        false
     }
 
     /// Takes values to byte `at`; they are there when [`Spill::flush`] has returned.
     ///
     /// # Errors
-    /// Those of the file system.
-    pub(crate) fn write(&mut self, at: u64, dtype: DType, mut values: &[u8]) -> io::Result<()> {
+    /// `Write`.
+    pub(crate) fn write(&mut self, at: u64, dtype: DType, mut values: &[u8]) -> Result<()> {
         let (begin, of, next) = &self.next;
         if *of != dtype || begin + next.len() as u64 != at {
             self.flush()?;
@@ -111,8 +148,8 @@ impl Spill {
     /// Writes what was taken. What cannot be written is tried again by the next call.
     ///
     /// # Errors
-    /// Those of the file system.
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
+    /// `Write`.
+    pub(crate) fn flush(&mut self) -> Result<()> {
         let (at, dtype, values) = std::mem::replace(&mut self.next, (0, DType::U8, Vec::new()));
         let written = if values.is_empty() { Ok(()) } else { self.part(at, dtype, &values) };
         self.next = match written {
@@ -122,24 +159,47 @@ impl Spill {
         written
     }
 
-    fn part(&mut self, at: u64, dtype: DType, values: &[u8]) -> io::Result<()> {
-        let is_scarce = free_on_disk(&self.file) < self.had / 2;
+    fn part(&mut self, at: u64, dtype: DType, values: &[u8]) -> Result<()> {
+        loop {
+            let written = if self.has_room(values.len() as u64) {
+                self.written(at, dtype, values)
+            } else {
+                Err(io::ErrorKind::StorageFull.into())
+            };
+            match written {
+                Ok(()) => return Ok(()),
+                Err(error) if !self.move_on() => return Err(self.error(&error)),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// False if the account of the tier has no room for so many bytes, and another tier may have.
+    fn has_room(&self, bytes: u64) -> bool {
+        let Some((tier, _)) = self.below.front().filter(|_| self.below.len() > 1) else { return true };
+        let has = tier.account().take(Space::bytes(bytes));
+        if has {
+            tier.account().give_back(Space::bytes(bytes));
+        }
+        has
+    }
+
+    fn written(&mut self, at: u64, dtype: DType, values: &[u8]) -> io::Result<()> {
+        let left = self.below.front().map_or(0, |(tier, _)| tier.left().bytes);
+        let is_scarce = left < self.had / 2;
         let way = match values.len() < LEAST {
             true => Way::Plain,
             false if is_scarce => Way::Packed,
-            false => self.pace.way(),
+            false => self.tuner.way(),
         };
         let begin = Instant::now();
         if way == Way::Plain || !self.packed(at, dtype, values)? {
             self.file.write_all_at(values, at)?;
         }
         if !is_scarce {
-            self.pace.took(way, values, (Some(dtype), None), begin.elapsed());
+            self.tuner.took(way, values, (Some(dtype), None), begin.elapsed());
         }
         self.end = self.end.max(at + values.len() as u64);
-        let takes = self.file.metadata().map_or(self.counted, |found| found.blocks() * BLOCK);
-        self.account.on_disk(takes.saturating_sub(self.counted));
-        self.counted = self.counted.max(takes);
         Ok(())
     }
 
@@ -159,7 +219,7 @@ impl Spill {
         let (list, end) = match &mut self.list {
             Some(list) => list,
             None => {
-                let list = options().write(true).create_new(true).open(name_of_parts(&self.values))?;
+                let list = self.memory.create(&name_of_parts(&self.values), Purpose::Log)?;
                 self.list.insert((list, 0))
             }
         };
@@ -167,6 +227,39 @@ impl Spill {
         list.write_all_at(&record, *end)?;
         *end += record.len() as u64;
         Ok(())
+    }
+}
+
+/// Has the link lead to `path`, in one step.
+fn relink(link: &Path, path: &Path) -> io::Result<()> {
+    let mut new = link.as_os_str().to_owned();
+    new.push(".new");
+    let _ = fs::remove_file(&new);
+    symlink(path, &new).and_then(|()| fs::rename(&new, link))
+}
+
+/// Bytes that are copied at a time.
+const PIECE: u64 = 1 << 20;
+
+/// Copies the first `end` bytes of a file to a new one in a tier. Nothing is there if that fails.
+fn copy_to(file: &dyn TierFile, end: u64, tier: &dyn Tier, path: &Path) -> io::Result<Box<dyn TierFile>> {
+    let mut there = tier.create(path, Purpose::Values)?;
+    let mut copy = || {
+        let mut at = 0;
+        while at < end {
+            let mut piece = vec![0; usize::try_from(PIECE.min(end - at)).unwrap_or(0)];
+            file.read_exact_at(&mut piece, at)?;
+            there.write_all_at(&piece, at)?;
+            at += piece.len() as u64;
+        }
+        Ok(())
+    };
+    match copy() {
+        Ok(()) => Ok(there),
+        Err(error) => {
+            let _ = tier.free(path);
+            Err(error)
+        }
     }
 }
 
@@ -178,9 +271,8 @@ fn cleared(mut values: Vec<u8>) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gather::held::Values;
-    use crate::log::account::Limit;
-    use std::os::unix::fs::symlink;
+    use crate::gather::rank_values::Values;
+    use knarr_tier::{Account, Directory, Reach, SharedMemory};
 
     /// `bytes` bytes of a field, and as many of noise.
     fn field_and_noise(bytes: usize) -> [Vec<u8>; 2] {
@@ -201,9 +293,12 @@ mod tests {
     fn spill(folder: &Path, is_slow: bool) -> Spill {
         let (more, values) = (folder.join("disk/more"), folder.join("values"));
         symlink(&more, name_of_more(&values)).unwrap();
-        let spill = Spill::create(&more, &values, Limit::of(0)).unwrap();
+        let account = || Account::of(Space::UNLIMITED);
+        let memory = SharedMemory::new(folder, account());
+        let disk = Directory::new(&folder.join("disk"), account(), Reach::AllNodes);
+        let spill = Spill::create(Arc::new(memory), vec![(Arc::new(disk), more)], &values).unwrap();
         let (values, seconds) = (vec![0; MOST], if is_slow { 1e9 } else { 1e-9 });
-        spill.pace.took(Way::Plain, &values, (Some(DType::F32), None), std::time::Duration::from_secs_f64(seconds));
+        spill.tuner.took(Way::Plain, &values, (Some(DType::F32), None), std::time::Duration::from_secs_f64(seconds));
         spill
     }
 
@@ -248,6 +343,32 @@ mod tests {
             let taken = std::os::unix::fs::MetadataExt::blocks(&more) * 512;
             assert_eq!(more.len(), all.len() as u64);
             assert!(!is_slow || parts.exists() && taken < more.len() * 3 / 5, "{taken} of {}", more.len());
+            fs::remove_dir_all(folder).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_tier_that_is_full_gives_its_values_to_the_next_one() {
+        for (capacity, inodes) in [(100_000, 9), (0, 9), (100_000, 0)] {
+            let folder = folder(&format!("full-{capacity}-{inodes}"));
+            let (fast, slow, values) = (folder.join("fast/more"), folder.join("slow/more"), folder.join("values"));
+            symlink(&fast, name_of_more(&values)).unwrap();
+            let (small, large) = (Account::of(Space { bytes: capacity, inodes }), Account::of(Space::UNLIMITED));
+            let tier = |path: &Path, account: &Account| -> Arc<dyn Tier> {
+                Arc::new(Directory::new(path.parent().unwrap(), account.clone(), Reach::Node))
+            };
+            let memory = Arc::new(SharedMemory::new(&folder, Account::of(Space::UNLIMITED)));
+            let below = vec![(tier(&fast, &small), fast.clone()), (tier(&slow, &large), slow.clone())];
+            let mut spill = Spill::create(memory, below, &values).unwrap();
+            let [_, noise] = field_and_noise(1 << 18);
+            for (number, piece) in noise.chunks(50_000).enumerate() {
+                spill.write((number * 50_000) as u64, DType::U8, piece).unwrap();
+                spill.flush().unwrap();
+                let all = (number * 50_000 + piece.len()).min(noise.len());
+                assert!(read(&folder, 0, all).unwrap() == noise[..all], "piece {number}");
+                assert!(small.taken().bytes <= capacity);
+            }
+            assert!(!fast.exists() && small.taken() == Space::default() && large.taken().inodes == 1);
             fs::remove_dir_all(folder).unwrap();
         }
     }

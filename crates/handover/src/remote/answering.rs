@@ -7,13 +7,13 @@ use std::path::Path;
 use knarr_array::error::{Error, Result};
 use knarr_array::quality::Observed;
 
-use crate::gather::held::{Found, Rank};
+use crate::gather::rank_values::{Found, Rank};
 use crate::gather::runs::Move;
 use crate::gather::source::Source;
 use crate::log::spill::name_of_more;
-use crate::remote::far::{LONGEST_PIECE, LONGEST_VALUES, Lengths, Question, Runs};
 use crate::remote::packed::{pack, pack_within};
-use crate::remote::within::Crossed;
+use crate::remote::remote_values::{LONGEST_PIECE, LONGEST_VALUES, Lengths, Question, Runs};
+use crate::remote::transfer_bound::Crossed;
 
 /// The answer of an aggregator that has the values and the log of the rank at these paths, to questions about bytes. If
 /// these are values of a variable with a bound, what crosses of them is told, too.
@@ -57,6 +57,7 @@ pub fn answer(question: &Question, values: &Path, log: &Path) -> Result<(Vec<u8>
             Ok((sent, crossed))
         }
         Question::Chunk { .. }
+        | Question::Image { .. }
         | Question::Write { .. }
         | Question::Sync { .. }
         | Question::Number { .. }
@@ -69,15 +70,13 @@ pub fn answer(question: &Question, values: &Path, log: &Path) -> Result<(Vec<u8>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gather::gathered::Gathered;
-    use crate::gather::held::Held;
+    use crate::gather::assembled_puts::AssembledPuts;
     use crate::gather::moves::Beneath;
-    use crate::log::account::Limit;
+    use crate::gather::rank_values::RankValues;
     use crate::log::put::Put;
     use crate::log::puts::{PutLog, Room};
-    use crate::memory::write_calls;
-    use crate::remote::far::Far;
-    use crate::remote::pace::Pace;
+    use crate::remote::remote_values::RemoteRank;
+    use crate::remote::wire_codec::WireCodecTuner;
     use knarr_array::array::DType;
     use knarr_array::region::{Region, Regions};
     use knarr_link::{Answers, Link};
@@ -107,9 +106,8 @@ mod tests {
         fs::create_dir_all(folder).unwrap();
         for rank in 0..3u64 {
             let more = folder.join(format!("disk.{rank}"));
-            let room =
-                Room { directory: folder.to_owned(), free: folder.join("free"), account: Limit::of(4096 + 700), more };
-            let mut log = PutLog::create(room, &format!("values.{rank}"), &format!("log.{rank}"), write_calls).unwrap();
+            let room = Room::of_process(folder, 4096 + 700, more);
+            let mut log = PutLog::create(room, &format!("values.{rank}"), &format!("log.{rank}")).unwrap();
             for order in 0..6u64 {
                 let region = Region::new([(order * 5 + rank * 3) % 8, (order * 7 + rank) % 9], [4, 6]);
                 let stride = if order % 2 == 0 { Vec::new() } else { vec![2, 1] };
@@ -130,42 +128,42 @@ mod tests {
         let gone = Arc::new(AtomicBool::new(false));
         let link: Arc<dyn Link> =
             Arc::new(MemoryLink::new("b", Arc::new(Aggregator(folder.clone())), Arc::clone(&gone)));
-        let here = |rank: usize| Held::Here {
+        let here = |rank: usize| RankValues::Here {
             values: folder.join(format!("values.{rank}")),
             log: folder.join(format!("log.{rank}")),
         };
         let there = |rank: usize| {
-            Held::There(Far {
+            RankValues::There(RemoteRank {
                 link: Arc::clone(&link),
                 file: "f".to_owned(),
                 rank,
-                pace: Some(Pace::of("b")),
+                tuner: Some(WireCodecTuner::of("b")),
                 bounded: None,
             })
         };
         for last in [0, 3, u64::MAX] {
-            let near = Gathered::of(last, (0..3).map(here)).unwrap();
+            let near = AssembledPuts::of(last, (0..3).map(here)).unwrap();
             // The second rank is on another node: whose put counts does not depend on that.
-            let far = Gathered::of(last, [here(0), there(1), there(2)]).unwrap();
+            let remote = AssembledPuts::of(last, [here(0), there(1), there(2)]).unwrap();
             for start in [[0, 0], [2, 3], [7, 1]] {
                 for count in [[1, 1], [3, 9], [9, 4]] {
                     let region = Region::new(start, count);
                     let (mut expected, mut found) = (Vec::new(), vec![1; 3]);
                     near.read(0, &region, &[9; 4], &mut expected).unwrap();
-                    far.read(0, &region, &[9; 4], &mut found).unwrap();
+                    remote.read(0, &region, &[9; 4], &mut found).unwrap();
                     assert_eq!(found, expected, "{region:?} until {last}");
                     found.fill(0);
                     let count = Region::new(start, count.map(|n| n.div_ceil(2)));
                     let bytes = usize::try_from(count.volume().unwrap()).unwrap() * 4;
                     let (mut a, mut b) = (vec![0; bytes], vec![1; bytes]);
                     near.read_strided(0, &count, &[2, 2], Beneath::Fill(&[9; 4]), &mut a).unwrap();
-                    far.read_strided(0, &count, &[2, 2], Beneath::Fill(&[9; 4]), &mut b).unwrap();
+                    remote.read_strided(0, &count, &[2, 2], Beneath::Fill(&[9; 4]), &mut b).unwrap();
                     assert_eq!(a, b, "{count:?} until {last}");
                 }
             }
             let mut out = Vec::new();
             gone.store(true, Ordering::Relaxed);
-            let error = far.read(0, &Region::new([0, 0], [16, 16]), &[0; 4], &mut out).unwrap_err();
+            let error = remote.read(0, &Region::new([0, 0], [16, 16]), &[0; 4], &mut out).unwrap_err();
             assert!(error.to_string().contains("node 'b' is gone"), "{error}");
             gone.store(false, Ordering::Relaxed);
         }
@@ -192,7 +190,7 @@ mod tests {
             values_of(0, 8, 2, 4),
             values_of(0, 8, 0, 8),
             values_of(0, LONGEST_VALUES + 1, 1, 0),
-            Question::Outcome { file: file.clone(), node: String::new() },
+            Question::Outcome { file: file.clone(), node: String::new(), freed: None },
             Question::Bounds { file: file.clone() },
         ] {
             assert!(answer(&question, &values, &log).is_err(), "{question:?}");
@@ -210,8 +208,8 @@ mod tests {
         }
         for bytes in [vec![], vec![0; 23], vec![0; 25], vec![0xFF; 24], vec![7; 100]] {
             let link = MemoryLink::new("b", Arc::new(Same(bytes.clone())), Arc::default());
-            let far = Far { link: Arc::new(link), file: "f".to_owned(), rank: 0, pace: None, bounded: None };
-            assert!(Gathered::of(u64::MAX, [Held::There(far)]).is_err(), "{bytes:?}");
+            let remote = RemoteRank { link: Arc::new(link), file: "f".to_owned(), rank: 0, tuner: None, bounded: None };
+            assert!(AssembledPuts::of(u64::MAX, [RankValues::There(remote)]).is_err(), "{bytes:?}");
         }
         fs::remove_dir_all(folder).unwrap();
     }
@@ -229,8 +227,8 @@ mod tests {
             }
         }
         let link = Arc::new(MemoryLink::new("b", Arc::new(Grows), Arc::default()));
-        let far = Far { link, file: "f".to_owned(), rank: 0, pace: None, bounded: None };
-        let (log, values, _) = far.read().unwrap();
+        let remote = RemoteRank { link, file: "f".to_owned(), rank: 0, tuner: None, bounded: None };
+        let (log, values, _) = remote.read().unwrap();
         assert_eq!((log, values.length), (vec![7; 30], 30));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::mpsc::sync_channel;
 use knarr_array::error::{Error, Result};
 
 use crate::gather::runs::Move;
-use crate::remote::far::{LONGEST_VALUES, MOST_RUNS, Runs};
+use crate::remote::remote_values::{LONGEST_VALUES, MOST_RUNS, Runs};
 
 /// Bytes and moves that wait, at most.
 const MOST_BYTES: u64 = 1 << 28;

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use knarr_array::error::{Error, Result};
 use knarr_link::Link;
 
-use crate::remote::pace::Pace;
-use crate::remote::within::{Crossed, Within};
+use crate::remote::transfer_bound::{Crossed, TransferBound};
+use crate::remote::wire_codec::WireCodecTuner;
 
 /// Bytes of what a question says of a bound, at most: questions are bounded. Values of a variable with a longer name come
 /// exact.
@@ -23,7 +23,7 @@ pub struct Bounds(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     /// By the numbers of variables.
-    known: Option<BTreeMap<usize, Arc<Within>>>,
+    known: Option<BTreeMap<usize, Arc<TransferBound>>>,
     crossed: BTreeMap<usize, Crossed>,
 }
 
@@ -36,15 +36,20 @@ impl Bounds {
     ///
     /// # Errors
     /// Those of `ask`; `Corrupt` for an answer that makes no sense.
-    pub(crate) fn of(&self, variable: usize, ask: impl FnOnce() -> Result<Vec<u8>>) -> Result<Option<Arc<Within>>> {
+    pub(crate) fn of(
+        &self,
+        variable: usize,
+        ask: impl FnOnce() -> Result<Vec<u8>>,
+    ) -> Result<Option<Arc<TransferBound>>> {
         let mut state = self.state();
         let known = match &state.known {
             Some(known) => known,
             None => {
-                let all: Vec<(usize, Within)> =
+                let all: Vec<(usize, TransferBound)> =
                     serde_json::from_slice(&ask()?).map_err(|_| Error::corrupt("bounds that make no sense"))?;
-                let is_short = |within: &Within| serde_json::to_vec(within).is_ok_and(|bytes| bytes.len() <= LONGEST);
-                let makes_sense = |within: &Within| is_short(within) && within.quality().is_ok();
+                let is_short =
+                    |within: &TransferBound| serde_json::to_vec(within).is_ok_and(|bytes| bytes.len() <= LONGEST);
+                let makes_sense = |within: &TransferBound| is_short(within) && within.quality().is_ok();
                 let all = all.into_iter().filter(|(_, within)| makes_sense(within));
                 state.known.insert(all.map(|(number, within)| (number, Arc::new(within))).collect())
             }
@@ -60,7 +65,7 @@ impl Bounds {
     }
 
     /// What has come of each variable with a bound since this was asked last.
-    pub fn take_crossed(&self) -> Vec<(Arc<Within>, Crossed)> {
+    pub fn take_crossed(&self) -> Vec<(Arc<TransferBound>, Crossed)> {
         let mut state = self.state();
         let crossed = std::mem::take(&mut state.crossed);
         let known = |number: &usize| state.known.as_ref()?.get(number).cloned();
@@ -78,5 +83,5 @@ pub struct Bounded {
     /// Name of the directory in the spool there.
     pub file: String,
     /// Which way is the fastest for such values.
-    pub pace: Arc<Pace>,
+    pub tuner: Arc<WireCodecTuner>,
 }

@@ -3,8 +3,8 @@
 pub(crate) mod answering;
 pub(crate) mod asking;
 pub(crate) mod bounds;
-pub(crate) mod far;
-pub(crate) mod pace;
 pub(crate) mod packed;
+pub(crate) mod remote_values;
 pub(crate) mod serving;
-pub(crate) mod within;
+pub(crate) mod transfer_bound;
+pub(crate) mod wire_codec;

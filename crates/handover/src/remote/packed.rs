@@ -14,7 +14,7 @@ use knarr_codec::codec::CodecList;
 use knarr_codec::frame;
 use knarr_flow::pipeline::{Buffers, ChunkEncoder};
 
-use crate::remote::within::Within;
+use crate::remote::transfer_bound::TransferBound;
 
 /// How values are packed: a codec that every process has, and that gains on real fields as much as others.
 const CHAIN: &str = "pcodec:4";
@@ -90,12 +90,12 @@ pub(crate) fn pack(mut values: Vec<u8>, dtype: Option<DType>) -> Vec<u8> {
 
 /// Values to be sent that may lose something, and the largest errors: as for [`pack`] where the bound cannot be kept, or where
 /// that is no longer.
-pub(crate) fn pack_within(values: Vec<u8>, dtype: Option<DType>, within: &Within) -> (Vec<u8>, Observed) {
+pub(crate) fn pack_within(values: Vec<u8>, dtype: Option<DType>, within: &TransferBound) -> (Vec<u8>, Observed) {
     rounded(&values, within).unwrap_or_else(|| (pack(values, dtype), Observed::default()))
 }
 
 /// Values within their bound: a frame, its sum, and the errors. `None` if there is none that is shorter.
-fn rounded(values: &[u8], within: &Within) -> Option<(Vec<u8>, Observed)> {
+fn rounded(values: &[u8], within: &TransferBound) -> Option<(Vec<u8>, Observed)> {
     let (spec, quality) = (within.spec(values.len())?, within.quality().ok()?);
     // A fraction of the range is one of the range of these values, which that of the variable holds.
     let bound = quality.bound_of(&spec, values).filter(|bound| bound.abs > 0.0)?;
@@ -169,8 +169,8 @@ mod tests {
         }
     }
 
-    fn within(dtype: DType, endian: Endian, quality: &str) -> Within {
-        Within { variable: "T".to_owned(), dtype, endian, fills: vec![], quality: quality.to_owned() }
+    fn within(dtype: DType, endian: Endian, quality: &str) -> TransferBound {
+        TransferBound { variable: "T".to_owned(), dtype, endian, fills: vec![], quality: quality.to_owned() }
     }
 
     #[test]

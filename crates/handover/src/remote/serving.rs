@@ -7,16 +7,16 @@ use knarr_array::error::Result;
 use knarr_link::{Answers, Peer, Reach, Server, link_to};
 use serde::{Deserialize, Serialize};
 
-use crate::gather::held::Held;
+use crate::gather::rank_values::RankValues;
 use crate::log::put_spool::PutSpool;
 use crate::remote::answering::answer;
-use crate::remote::far::{Far, Question};
-use crate::remote::pace::Pace;
+use crate::remote::remote_values::{Question, RemoteRank};
+use crate::remote::wire_codec::WireCodecTuner;
 
 /// Where the values of a rank are, in words that other processes of the program understand. It holds a secret if it is another
 /// node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum Place {
+pub enum RankLocation {
     /// On this node.
     Here {
         /// The values.
@@ -28,7 +28,7 @@ pub enum Place {
     There(Peer),
 }
 
-impl Place {
+impl RankLocation {
     /// Where other processes of this node find what lies in `spool`.
     pub fn near(spool: &PutSpool) -> Self {
         let (values, log) = spool.paths();
@@ -36,12 +36,12 @@ impl Place {
     }
 
     /// The values and the log of rank `rank`.
-    pub fn held(self, rank: usize) -> Held {
+    pub fn rank_values(self, rank: usize) -> RankValues {
         match self {
-            Self::Here { values, log } => Held::Here { values, log },
+            Self::Here { values, log } => RankValues::Here { values, log },
             Self::There(peer) => {
-                let pace = Some(Pace::of(&peer.node));
-                Held::There(Far { link: link_to(peer), file: String::new(), rank, pace, bounded: None })
+                let tuner = Some(WireCodecTuner::of(&peer.node));
+                RankValues::There(RemoteRank { link: link_to(peer), file: String::new(), rank, tuner, bounded: None })
             }
         }
     }
@@ -75,7 +75,7 @@ impl Serving {
     }
 
     /// Where others find the values.
-    pub fn place(&self) -> Place {
-        Place::There(self.0.peer())
+    pub fn place(&self) -> RankLocation {
+        RankLocation::There(self.0.peer())
     }
 }

@@ -3,14 +3,16 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use knarr_array::array::{ArraySpec, DType};
 use knarr_array::region::{Region, Regions, chunk_region};
 use knarr_codec::codec::CodecList;
 use knarr_flow::ahead::Ahead;
-use knarr_flow::elsewhere::{ChunkElsewhere, Proven};
 use knarr_flow::pipeline::{Container, Recipe};
-use knarr_handover::{AheadChunks, Gathered, Limit, Put, PutLog, Room, write_calls};
+use knarr_flow::remote_encoder::{ChunkToEncode, Proven};
+use knarr_handover::{AheadChunks, AssembledPuts, Put, PutLog, Room};
+use knarr_tier::{Account, Directory, Reach, Space, Tier};
 
 const ROWS: u64 = 64;
 const COLUMNS: u64 = 48;
@@ -24,6 +26,11 @@ struct Program {
     logs: Vec<PutLog>,
 }
 
+/// A disk on which chunks are kept.
+fn disk(folder: &Path) -> Arc<dyn Tier> {
+    Arc::new(Directory::new(folder, Account::of(Space::UNLIMITED), Reach::AllNodes))
+}
+
 impl Program {
     fn new(name: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("knarr-ahead-{name}-{}", std::process::id()));
@@ -32,8 +39,8 @@ impl Program {
         let log = |rank: u64| {
             // Values of the second one go to a disk soon.
             let (most, more) = (if rank == 1 { 4096 + 2000 } else { u64::MAX }, folder.join(format!("disk.{rank}")));
-            let room = Room { directory: folder.clone(), free: folder.join("free"), account: Limit::of(most), more };
-            PutLog::create(room, &format!("values.{rank}"), &format!("log.{rank}"), write_calls).unwrap()
+            let room = Room::of_process(&folder, most, more);
+            PutLog::create(room, &format!("values.{rank}"), &format!("log.{rank}")).unwrap()
         };
         let logs = (0..2).map(log).collect();
         Self { folder, logs }
@@ -51,19 +58,21 @@ impl Program {
             .unwrap();
     }
 
-    fn gathered(&self, ahead: Option<AheadChunks>) -> Gathered {
+    fn gathered(&self, ahead: Option<AheadChunks>) -> AssembledPuts {
         let of = |rank| (self.folder.join(format!("values.{rank}")), self.folder.join(format!("log.{rank}")));
-        Gathered::open((0..2).map(of)).unwrap().with_ahead(ahead)
+        AssembledPuts::open((0..2).map(of)).unwrap().with_ahead(ahead)
     }
 
-    fn keep(&self) -> Gathered {
-        self.gathered(Some(AheadChunks::keep(&self.folder, &self.folder.join("disk/chunks")).unwrap()))
+    fn keep(&self) -> AssembledPuts {
+        self.gathered(Some(
+            AheadChunks::keep(&self.folder, disk(&self.folder), &self.folder.join("disk/chunks")).unwrap(),
+        ))
     }
 
     fn encode(&self, recipe: &Recipe) {
         let gathered = self.keep();
         for region in regions() {
-            let chunk = ChunkElsewhere { variable: 0, region: &region, padding: &PADDING, recipe };
+            let chunk = ChunkToEncode { variable: 0, region: &region, padding: &PADDING, recipe };
             gathered.encode(&CodecList::pure(), &chunk).unwrap();
         }
     }
@@ -72,7 +81,7 @@ impl Program {
     fn found(&self, recipe: &Recipe) -> Vec<Option<(Proven, Vec<u8>)>> {
         let gathered = self.gathered(AheadChunks::open(&self.folder));
         let find = |region: &Region| {
-            let chunk = ChunkElsewhere { variable: 0, region, padding: &PADDING, recipe };
+            let chunk = ChunkToEncode { variable: 0, region, padding: &PADDING, recipe };
             let mut out = vec![1; 3];
             gathered.find(&chunk, &mut out).unwrap().map(|proven| (proven, out))
         };
@@ -83,10 +92,10 @@ impl Program {
     fn right(&self, recipe: &Recipe) -> Vec<bool> {
         let other = Self { folder: self.folder.join("afresh"), logs: Vec::new() };
         fs::create_dir_all(&other.folder).unwrap();
-        let afresh = AheadChunks::keep(&other.folder, &other.folder.join("chunks")).unwrap();
+        let afresh = AheadChunks::keep(&other.folder, disk(&other.folder), &other.folder.join("chunks")).unwrap();
         let gathered = self.gathered(Some(afresh));
         let compare = |(found, region): (Option<(Proven, Vec<u8>)>, Region)| {
-            let chunk = ChunkElsewhere { variable: 0, region: &region, padding: &PADDING, recipe };
+            let chunk = ChunkToEncode { variable: 0, region: &region, padding: &PADDING, recipe };
             gathered.encode(&CodecList::pure(), &chunk).unwrap();
             let mut out = Vec::new();
             let now = gathered.find(&chunk, &mut out).unwrap();

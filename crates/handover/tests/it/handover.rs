@@ -11,7 +11,7 @@ use knarr_array::comm::{self, Comm, Solo, Threads};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::region::Region;
 use knarr_array::request::Share;
-use knarr_handover::{Delivery, Handover, Spool, open, write_calls};
+use knarr_handover::{Delivery, Handover, Spool, open};
 
 /// What the route does with the spool of its rank.
 #[derive(Clone, Copy, PartialEq)]
@@ -78,7 +78,7 @@ impl Drop for Folder {
 }
 
 fn hand_over<C: Comm>(folder: &Folder, comm: C) -> Handover<C, Sum> {
-    let spool = Spool::open(Some(&folder.0), &folder.0, write_calls).unwrap();
+    let spool = Spool::open(Some(&folder.0), &folder.0).unwrap();
     Handover::new(comm, spool, Arc::default())
 }
 
@@ -103,7 +103,7 @@ fn what_all_ranks_handed_over_is_delivered_step_by_step() {
         assert_eq!((handover.settle()?, handover.pending()), (None, None));
         let mut sums = Vec::new();
         for number in 1..4 {
-            handover.meet("begin", Some(number), Ok(()))?;
+            handover.exchange("begin", Some(number), Ok(()))?;
             step(&mut handover, number, Work::Sum)?;
             assert_eq!(handover.pending(), Some(number));
             sums.push(handover.settle()?.unwrap());
@@ -142,7 +142,7 @@ fn ranks_that_call_different_things_learn_it_at_once_and_for_good() {
         let call = if comm.rank() == 1 { "wait" } else { "begin" };
         let mut handover = hand_over(&folder, comm);
         for _ in 0..2 {
-            let error = handover.meet(call, Some(7), Ok(())).unwrap_err();
+            let error = handover.exchange(call, Some(7), Ok(())).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Usage);
             assert!(error.to_string().contains("rank 1 calls wait of step 7, rank 0 begin of step 7"), "{error}");
         }
@@ -169,7 +169,7 @@ fn a_step_with_an_error_cannot_be_closed() {
 fn a_handover_that_is_dropped_stops_its_delivery_and_leaves_nothing() {
     let folder = Folder::new("dropped");
     let cancel = Arc::new(AtomicBool::new(false));
-    let spool = Spool::open(Some(&folder.0), &folder.0, write_calls).unwrap();
+    let spool = Spool::open(Some(&folder.0), &folder.0).unwrap();
     let mut handover = Handover::new(Solo, spool, Arc::clone(&cancel));
     handover.open(1);
     handover.close().unwrap();

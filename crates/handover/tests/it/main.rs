@@ -1,8 +1,7 @@
 //! Tests of this crate from outside, one program: values that are handed over, here and on other nodes.
 
-mod account;
 mod ahead;
-mod elsewhere;
-mod far;
 mod handover;
-mod within;
+mod remote_encoder;
+mod remote_values;
+mod transfer_bound;

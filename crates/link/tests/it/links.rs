@@ -13,7 +13,7 @@ use knarr_link::{
     Answers, CARRIERS, Carrier, Carriers, End, LONGEST_ANSWER, Limits, Link, Peer, Reach, SILENCE, Secret, Server,
     Stream, TcpLink,
 };
-use knarr_testing::{MemoryLink, link_suite};
+use knarr_testing::{MemoryLink, suites};
 
 fn start(node: &str, answers: Arc<dyn Answers>) -> Server {
     over(node, answers, Vec::new())
@@ -30,7 +30,7 @@ fn narrow(answers: Arc<dyn Answers>, limits: Limits) -> Server {
 
 #[test]
 fn memory() {
-    link_suite::check(|answers| {
+    suites::link::check(|answers| {
         let gone = Arc::new(AtomicBool::new(false));
         let link = MemoryLink::new("far", answers, Arc::clone(&gone));
         (Box::new(link), Box::new(move || gone.store(true, Ordering::Relaxed)))
@@ -39,7 +39,7 @@ fn memory() {
 
 #[test]
 fn tcp() {
-    link_suite::check(|answers| {
+    suites::link::check(|answers| {
         let server = start("far", answers);
         let link = TcpLink::new(server.peer());
         (Box::new(link), Box::new(move || drop(server)))
@@ -62,7 +62,7 @@ fn usable() -> impl Iterator<Item = &'static dyn Carrier> {
 #[test]
 fn every_carrier() {
     for carrier in usable() {
-        link_suite::check(|answers| {
+        suites::link::check(|answers| {
             let server = over("far", answers, vec![carrier]);
             let link = TcpLink::over(server.peer(), vec![carrier]);
             let end = move || {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use knarr_names::{Apart, Began, Call, Came, Directory, End, Keeper, Key, Kind, Names, Over, Place};
+use knarr_names::{Began, Call, Came, Directory, End, Keeper, Key, Kind, Names, OtherNodes, Over, SpoolName};
 
 /// A folder with a page, removed at the end.
 struct Run {
@@ -46,11 +46,43 @@ impl Drop for Run {
 }
 
 const LONG: Duration = Duration::from_secs(60);
-const NEW: Kind = Kind { replaces: false, may_be_given_up: true, is_directory: false };
+const NEW: Kind = Kind { replaces: false, may_be_given_up: true, is_directory: false, is_whole: false };
 const OLD: Kind = Kind { replaces: true, ..NEW };
 
-fn place(name: &str) -> Place<'_> {
-    Place::new(name.as_bytes()).unwrap()
+fn place(name: &str) -> SpoolName<'_> {
+    SpoolName::new(name.as_bytes()).unwrap()
+}
+
+#[test]
+fn a_file_in_a_tier_can_be_read_there_until_it_is_in_its_place() {
+    let run = Run::new("staged", LONG);
+    let (names, keeper, image) = (run.names(), run.keeper(), run.folder.join("0-1.image"));
+    for place_of in ["1-0", "1-1"] {
+        names.enter(&run.key("a.nc"), place(place_of), NEW);
+    }
+    let find = || names.find(&run.key("a.nc"), u64::MAX).unwrap();
+    keeper.begin(place("1-0"));
+    keeper.stage(place("1-0"), &image).unwrap();
+    assert!(!names.is_newest(find(), &run.key("a.nc"), u64::MAX) && names.is_newest(find(), &run.key("a.nc"), 1));
+    keeper.end(place("1-0"), End::Delivered);
+    keeper.begin(place("1-1"));
+    let found = find();
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| names.wait(found, Call::Open, true));
+        std::thread::sleep(Duration::from_millis(50));
+        keeper.stage(place("1-1"), &image).unwrap();
+        assert_eq!(reader.join().unwrap(), Over::Staged);
+        assert_eq!(names.staged(found).unwrap().as_c_str().to_bytes(), image.as_os_str().as_encoded_bytes());
+        assert!(names.is_newest(found, &run.key("a.nc"), u64::MAX));
+        // Who changes the file waits until it is in its place.
+        let writer = scope.spawn(|| names.wait(found, Call::Open, false));
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!writer.is_finished());
+        keeper.end(place("1-1"), End::Delivered);
+        assert_eq!(writer.join().unwrap(), Over::Free);
+    });
+    assert!(names.staged(found).is_none() && !names.any());
+    assert_eq!(std::fs::read_dir(run.folder.join("staged")).unwrap().count(), 0);
 }
 
 #[test]
@@ -64,14 +96,17 @@ fn a_name_is_pending_from_its_entry_until_it_is_delivered() {
     assert!(names.find(&run.key("a.nc"), u64::MAX).is_some() && names.find(&run.key("a.nc"), 0).is_none());
     let elsewhere = Directory::of(rustix::fs::CWD, b"/").unwrap();
     assert!(names.find(&Key::new(b"a.nc", elsewhere), u64::MAX).is_none(), "another directory");
-    assert!(names.find_in(Some(run.here()), u64::MAX).is_some() && names.find_in(Some(elsewhere), u64::MAX).is_none());
+    assert!(
+        names.find_in(Some(run.here()), true, u64::MAX).is_some()
+            && names.find_in(Some(elsewhere), true, u64::MAX).is_none()
+    );
     assert_eq!(keeper.begin(place("1-0")), Began::Yes);
     assert!(names.find(&run.key("a.nc"), u64::MAX).is_some());
     keeper.end(place("1-0"), End::Delivered);
     assert!(names.any() && !names.any_replaces() && !names.may_have(b"a.nc"));
     assert_eq!(names.settle(&run.key("a.nc"), Call::Look), Over::Free);
     names.withdraw(place("1-1"));
-    assert!(!names.any() && names.find_in(None, u64::MAX).is_none());
+    assert!(!names.any() && names.find_in(None, true, u64::MAX).is_none());
 }
 
 #[test]
@@ -129,7 +164,7 @@ fn what_could_not_be_made_is_an_error_until_something_else_has_the_name() {
     keeper.begin(place("1-0"));
     keeper.end(place("1-0"), End::Failed);
     assert_eq!(names.settle(&run.key("a.nc"), Call::Open), Over::Failed);
-    assert_eq!(names.settle_in(Some(run.here())), Over::Free, "a directory shows what is there");
+    assert_eq!(names.settle_in(Some(run.here()), true), Over::Free, "a directory shows what is there");
     // It was tried again.
     keeper.end(place("1-0"), End::Delivered);
     assert!(!names.any());
@@ -171,8 +206,8 @@ fn a_file_is_given_up_or_begun_and_never_both() {
         names.enter(&run.key("a.nc"), place(&name), NEW).unwrap();
         let found = names.find(&run.key("a.nc"), u64::MAX).unwrap();
         let (began, is_given_up) = std::thread::scope(|scope| {
-            let gives_up =
-                scope.spawn(|| run.names().hold(found).map(|hold| hold.give_up("record", "given-up")).is_some());
+            let gives_up = scope
+                .spawn(|| run.names().hold(found).map(|hold| hold.give_up(["record", "open"], "given-up")).is_some());
             let began = loop {
                 match keeper.begin(place(&name)) {
                     Began::Held => std::thread::yield_now(),
@@ -189,7 +224,7 @@ fn a_file_is_given_up_or_begun_and_never_both() {
     std::fs::write(run.folder.join("1-0/record"), b"{}").unwrap();
     names.enter(&run.key("a.nc"), place("1-0"), NEW).unwrap();
     let found = names.find(&run.key("a.nc"), u64::MAX).unwrap();
-    names.hold(found).unwrap().give_up("record", "given-up");
+    names.hold(found).unwrap().give_up(["record", "open"], "given-up");
     assert!(run.folder.join("1-0/given-up").exists() && !run.folder.join("1-0/record").exists());
     keeper.end(place("1-0"), End::Delivered);
     names.enter(&run.key("a.nc"), place("1-0"), NEW).unwrap();
@@ -202,7 +237,7 @@ fn a_file_is_given_up_or_begun_and_never_both() {
     assert_eq!(keeper.begin(place("1-0")), Began::Held);
     keeper.tidy(|_| false);
     assert_eq!(keeper.begin(place("1-0")), Began::Yes, "the process was killed");
-    hold.unwrap().give_up("record", "given-up");
+    hold.unwrap().give_up(["record", "open"], "given-up");
     keeper.end(place("1-0"), End::Delivered);
     assert!(!names.any());
     let kept = Kind { may_be_given_up: false, ..NEW };
@@ -218,7 +253,7 @@ fn a_launcher_that_is_gone_ends_every_wait() {
     let (here, begin) = (run.here(), Instant::now());
     let waiting = std::thread::spawn({
         let names = run.names();
-        move || (names.settle(&Key::new(b"a.nc", here), Call::Look), names.settle_in(None))
+        move || (names.settle(&Key::new(b"a.nc", here), Call::Look), names.settle_in(None, true))
     });
     std::thread::sleep(Duration::from_millis(20));
     drop(run.keeper.take());
@@ -299,8 +334,9 @@ impl Nodes {
             std::fs::create_dir_all(&folder).unwrap();
             std::fs::File::create(shared.join(format!("launcher-{node}"))).unwrap();
             let tails = [".nc".to_owned(), "x".to_owned()];
-            let apart = Apart { directory: &shared, launcher: node, tails: &tails, has_stores: false, has_locks: true };
-            let keeper = Keeper::create(&folder.join("names"), limit, Some(&apart)).unwrap();
+            let other_nodes =
+                OtherNodes { directory: &shared, launcher: node, tails: &tails, has_stores: false, has_locks: true };
+            let keeper = Keeper::create(&folder.join("names"), limit, Some(&other_nodes)).unwrap();
             Run { folder, keeper: Some(keeper) }
         });
         Self { a, b, shared }
@@ -325,7 +361,7 @@ impl Nodes {
     fn hand_over(&self, at: &str, kind: Kind) {
         let names = self.a.names();
         let generation = names.enter(&self.key("h.nc"), place(at), kind).unwrap();
-        names.notes().unwrap().tell(&self.key("h.nc"), kind.replaces, generation, true).unwrap();
+        names.notes().unwrap().notify(&self.key("h.nc"), kind.replaces, generation, true).unwrap();
     }
 }
 
@@ -435,10 +471,10 @@ fn of_two_nodes_that_hand_the_same_name_over_one_waits_for_the_other() {
     let names = nodes.b.names();
     let generation = names.enter(&nodes.key("h.nc"), place("2-0"), NEW).unwrap();
     // A launcher never waits.
-    names.notes().unwrap().tell(&nodes.key("h.nc"), false, generation, false).unwrap();
+    names.notes().unwrap().notify(&nodes.key("h.nc"), false, generation, false).unwrap();
     std::thread::scope(|scope| {
-        let tells =
-            scope.spawn(|| nodes.b.names().notes().unwrap().tell(&nodes.key("h.nc"), false, generation, true).is_ok());
+        let tells = scope
+            .spawn(|| nodes.b.names().notes().unwrap().notify(&nodes.key("h.nc"), false, generation, true).is_ok());
         nodes.b.keeper().listen(0, LONG);
         assert!(!tells.is_finished());
         nodes.a.keeper().end(place("1-0"), End::Delivered);
@@ -451,7 +487,7 @@ fn of_two_nodes_that_hand_the_same_name_over_one_waits_for_the_other() {
     drop(_alive);
     nodes.hand_over("1-1", NEW);
     let generation = names.enter(&nodes.key("h.nc"), place("2-1"), NEW).unwrap();
-    names.notes().unwrap().tell(&nodes.key("h.nc"), false, generation, true).unwrap();
+    names.notes().unwrap().notify(&nodes.key("h.nc"), false, generation, true).unwrap();
     nodes.a.keeper().end(place("1-1"), End::Delivered);
     assert_eq!(nodes.notes(), 1, "the note of the other node stays");
 }
@@ -476,4 +512,94 @@ fn a_note_that_could_not_be_taken_away_goes_later() {
     assert!(note.is_symlink());
     keeper.tidy(|_| true);
     assert!(!note.is_symlink() && keeper.beats().is_some());
+}
+
+/// A file that the program itself writes in a tier.
+fn written(run: &Run, name: &str, at: &str) -> PathBuf {
+    let image = run.folder.join(format!("{at}.image"));
+    std::fs::create_dir_all(run.folder.join("staged")).unwrap();
+    std::os::unix::fs::symlink(&image, run.folder.join("staged").join(at)).unwrap();
+    run.names().enter_written(&run.key(name), place(at), false).unwrap();
+    image
+}
+
+fn take_for_closed(run: &Run, at: &str) -> bool {
+    let lock = run.keeper().lock_written().unwrap();
+    run.keeper().take_for_closed(&lock, place(at));
+    run.keeper().is_closed(&lock, place(at))
+}
+
+#[test]
+fn a_file_that_the_program_writes_in_a_tier_is_used_there() {
+    let run = Run::new("written", LONG);
+    let (names, keeper) = (run.names(), run.keeper());
+    let image = written(&run, "a.bin", "0-1");
+    let find = || names.find(&run.key("a.bin"), u64::MAX).unwrap();
+    let path = |path: &knarr_names::Path| path.as_c_str().to_str().unwrap().to_owned();
+    assert!(names.is_whole(find()) && names.is_written(find()) && names.is_written_in(run.here()));
+    assert_eq!(names.settle_in(None, true), Over::Free, "what is written is waited for by nobody");
+    assert_eq!(names.wait(find(), Call::Open, true), Over::Staged, "it can be read");
+    let writing = names.write(find()).unwrap().unwrap();
+    assert_eq!(path(&writing.path), image.to_str().unwrap());
+    assert!(keeper.lock_written().is_none(), "a process opens it");
+    drop(writing);
+    // The launcher takes it for closed, and the program opens it again.
+    assert!(take_for_closed(&run, "0-1") && !names.is_written_in(run.here()));
+    assert_eq!(names.wait(find(), Call::Open, true), Over::Staged);
+    drop(names.write(find()).unwrap().unwrap());
+    assert_eq!(keeper.begin(place("0-1")), Began::Written);
+    assert!(take_for_closed(&run, "0-1"));
+    assert_eq!(keeper.begin(place("0-1")), Began::Yes);
+    assert!(names.write(find()).unwrap().is_none(), "it is too late");
+    assert_eq!(names.wait(find(), Call::Open, true), Over::Staged, "it can be read all the same");
+    keeper.stage(place("0-1"), &image).unwrap();
+    assert_eq!(names.wait(find(), Call::Open, true), Over::Staged);
+    keeper.end(place("0-1"), End::Delivered);
+    assert!(!names.any() && !run.folder.join("staged/0-1").exists());
+}
+
+#[test]
+fn a_file_that_is_written_in_a_tier_gets_another_name_or_is_given_up() {
+    let run = Run::new("renamed", LONG);
+    let names = run.names();
+    written(&run, "a.tmp", "0-1");
+    let find = |name: &str| names.find(&run.key(name), u64::MAX);
+    let hold = names.hold(find("a.tmp").unwrap()).unwrap();
+    assert!(!take_for_closed(&run, "0-1"), "the program uses it");
+    assert!(hold.is_for(&run.key("a.tmp")) && hold.enter(&run.key("a.bin"), true).is_some());
+    hold.leave();
+    assert!(find("a.tmp").is_none() && names.is_written(find("a.bin").unwrap()) && names.any_replaces());
+    // A process that is killed while it holds the file has it written.
+    std::mem::forget(names.hold(find("a.bin").unwrap()).unwrap());
+    run.keeper().tidy(|_| false);
+    assert!(names.is_written(find("a.bin").unwrap()));
+    // Below a directory that gets another name.
+    let lock = names.lock_written().unwrap();
+    let all = || names.hold_all(&lock, |path| path.as_c_str().to_bytes().ends_with(b"0-1.image"));
+    let holds = all().unwrap();
+    assert!(holds.len() == 1 && all().is_none(), "it is held");
+    drop(holds);
+    assert!(names.is_written(find("a.bin").unwrap()), "a hold that is dropped changes nothing");
+    drop(lock);
+    std::fs::create_dir(run.folder.join("0-1")).unwrap();
+    std::fs::write(run.folder.join("0-1/open"), "").unwrap();
+    names.hold(find("a.bin").unwrap()).unwrap().give_up(["record", "open"], "given-up");
+    assert!(find("a.bin").is_none() && run.folder.join("0-1/given-up").exists());
+    assert_eq!(run.keeper().given_up(), [b"0-1"]);
+    run.keeper().end(place("0-1"), End::Delivered);
+    assert!(run.keeper().given_up().is_empty() && !names.any() && !names.any_replaces());
+}
+
+#[test]
+fn names_of_files_that_are_written_in_tiers_are_listed() {
+    let run = Run::new("listed", LONG);
+    written(&run, "a.bin", "0-1");
+    run.names().enter(&run.key("b.nc"), place("1-0"), NEW).unwrap();
+    let mut found = Vec::new();
+    run.names().whole_in(run.here(), |name| found.push(name));
+    assert_eq!(found, [b"a.bin"]);
+    assert_eq!(run.names().longest_written(), None);
+    run.keeper().closed_written(1);
+    run.keeper().closed_written(5 << 20);
+    assert_eq!(run.names().longest_written(), Some(5 << 20));
 }

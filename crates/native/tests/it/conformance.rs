@@ -2,14 +2,14 @@
 
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::CodecList;
-use knarr_testing::codec_suite;
+use knarr_testing::suites;
 
 #[test]
 fn every_codec_passes_the_suite() {
     let codecs = knarr_native::codecs_with_plugins(&[]).unwrap();
     let pure: Vec<_> = CodecList::pure().iter().map(|codec| codec.name()).collect();
     for codec in codecs.iter().filter(|codec| !pure.contains(&codec.name())) {
-        codec_suite::check(&codecs, codec.name(), codec.examples());
+        suites::codec::check(&codecs, codec.name(), codec.examples());
     }
 }
 

@@ -3,8 +3,8 @@
 use knarr_array::array::{ArraySpec, DType};
 use knarr_codec::chain::{Chain, ChainSpec, Scratch};
 use knarr_native::{codecs_with_plugins, plugin};
-use knarr_testing::codec_suite;
 use knarr_testing::data::{Pattern, sample};
+use knarr_testing::suites;
 
 /// Client data values with which plugins take smooth values, by filter number: bzip2, blosc, lz4, bitshuffle, zstd.
 const SETTINGS: &[(u32, &str)] =
@@ -27,13 +27,13 @@ fn all_plugins_of_the_package_are_usable() {
 #[test]
 fn the_zstd_plugin_passes_the_suite() {
     let codecs = codecs_with_plugins(&[crate::common::plugin_directory()]).unwrap();
-    codec_suite::check(&codecs, "plugin-32015", &["plugin-32015:3"]);
+    suites::codec::check(&codecs, "plugin-32015", &["plugin-32015:3"]);
 }
 
 #[test]
 fn sz3_passes_the_suite_but_for_damage() {
     let codecs = codecs_with_plugins(&[crate::common::plugin_directory()]).unwrap();
-    codec_suite::check_undamaged(&codecs, "sz3", codecs.named("sz3").unwrap().examples());
+    suites::codec::check_undamaged(&codecs, "sz3", codecs.named("sz3").unwrap().examples());
 }
 
 #[test]

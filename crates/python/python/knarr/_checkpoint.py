@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import index
 from os import PathLike, fspath
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 
 from . import _knarr
 from ._arrays import DTYPES, NAMES, unmasked
-
-Array = np.ndarray[Any, Any]
+from ._session import Array, Session, native
 
 
 @dataclass(frozen=True)
@@ -41,7 +37,7 @@ class StoredArray:
     shape: tuple[int, ...] | None
 
 
-class Checkpoint:
+class Checkpoint(Session):
     """The checkpoints of a program in a directory, one set for each step.
 
     All ranks of ``comm``, an mpi4py communicator, do the same; without it the program is one process. Knarr's messages
@@ -86,10 +82,8 @@ class Checkpoint:
             "verify": "yes" if verify else "no",
         }
         options = [(key, str(value)) for key, value in stated.items() if value is not None]
-        self._ranks = 1 if comm is None else comm.Get_size()
-        self._comm = None if comm is None else comm.Dup()
-        self._process = os.getpid()
-        self._session = _knarr.CheckpointSession(fspath(directory), options, ranks_of(self._comm))
+        super().__init__(comm)
+        self._session = _knarr.CheckpointSession(fspath(directory), options, self._places())
 
     def begin(self, step: int) -> None:
         """Begins a step, after waiting for the one before.
@@ -130,9 +124,7 @@ class Checkpoint:
                 raise ValueError("'start' says where in a global array this part begins: give its 'shape', too")
             origin = [0] * array.ndim if start is None else _extents(start) + [0] * len(parts)
             whole = None if shape is None else _extents(shape) + parts
-            plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
-            name_of_type = NAMES[plain.dtype.name]
-            self._session.put(name, _bytes(plain), name_of_type, list(array.shape), whole, origin)
+            self._session.put(name, *native(array), whole, origin)
 
     def add_file(self, path: str | PathLike[str], name: str | None = None) -> None:
         """Adds a file of this rank under ``name``, by default its own.
@@ -141,15 +133,6 @@ class Checkpoint:
         """
         with self._handing_over(f"file '{path}'"):
             self._session.add_file(fspath(path), Path(path).name if name is None else name)
-
-    @contextmanager
-    def _handing_over(self, what: str) -> Iterator[None]:
-        """A step that lacks something is not committed, whoever catches the error."""
-        try:
-            yield
-        except Exception as error:
-            self._session.fail(f"{what}: {error}")
-            raise
 
     def commit(self) -> None:
         """Hands the step over and returns as soon as packing has begun.
@@ -196,28 +179,18 @@ class Checkpoint:
             self._session.close(False)
         finally:
             self._warn()
-        # Not after an error, and not in a process that was forked: it is collective.
-        if self._comm is not None and self._process == os.getpid():
-            self._comm.Free()
-            self._comm = None
-
-    def __enter__(self) -> Self:
-        return self
+        self._free()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None:
+        if error is None or self._ranks > 1:
+            super().__exit__(kind, error, trace)
+            return
+        try:
             self.close()
-        elif self._ranks > 1:
-            # Other ranks may be anywhere, and waiting for them here would hide the error for ever.
-            self._session.close(True)
-            self._comm = None
-        else:
-            try:
-                self.close()
-            except Exception as second:
-                error.add_note(f"and the checkpoint: {second}")
+        except Exception as second:
+            error.add_note(f"and the checkpoint: {second}")
 
     def _warn(self) -> None:
         for text in self._session.warnings():
@@ -328,11 +301,3 @@ def _array(name: str, out: Array | None, wanted: np.dtype[Any], stored: Sequence
     if out.dtype != wanted or out.shape != tuple(shape) or not out.flags.c_contiguous or not out.flags.writeable:
         raise ValueError(f"array '{name}' needs a writeable C-contiguous 'out' of {wanted} and shape {tuple(shape)}")
     return out
-
-
-def ranks_of(comm: Any) -> tuple[Any, int, int, int] | None:
-    """The communicator, this rank, how many there are, and the lowest rank on the same node."""
-    if comm is None:
-        return None
-    names = comm.allgather(socket.gethostname())
-    return comm, comm.Get_rank(), comm.Get_size(), names.index(socket.gethostname())

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import index
 from os import PathLike, fspath
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
 from . import _knarr
 from ._arrays import NAMES, unmasked
-from ._checkpoint import ranks_of
 from ._request import Portable, Quality, VariableWish, request
+from ._session import Session, native
 
 
 @dataclass(frozen=True)
@@ -36,7 +33,7 @@ class Written:
     notes: list[str]
 
 
-class Output:
+class Output(Session):
     """A file that all ranks of a program write together: netCDF-4 (.nc), HDF5 (.h5) or a Zarr v3 store (.zarr).
 
     >>> with knarr.Output("out.nc", comm) as output:
@@ -88,14 +85,12 @@ class Output:
         except (TypeError, ValueError) as error:
             # The other ranks would wait for this one: all of them refuse it together.
             wrong, wishes = error, ""
-        self._comm = None if comm is None else comm.Dup()
-        self._ranks = 1 if comm is None else comm.Get_size()
-        self._process = os.getpid()
+        super().__init__(comm)
         command = f"knarr.Output({fspath(path)!r}, **{wishes})"
         place = None if spool is None else fspath(spool)
         try:
             reason = None if wrong is None else str(wrong)
-            self._output = _knarr.OutputSession(fspath(path), wishes, reason, place, command, ranks_of(self._comm))
+            self._session = _knarr.OutputSession(fspath(path), wishes, reason, place, command, self._places())
         except Exception as error:
             raise wrong or error from None
 
@@ -105,7 +100,7 @@ class Output:
         Not collective, but all ranks define the same things in the same order, at any time before the commit.
         """
         with self._handing_over(f"dimension {name!r}"):
-            self._output.def_dim(name, None if length is None else index(length))
+            self._session.def_dim(name, None if length is None else index(length))
 
     def def_var(
         self,
@@ -125,7 +120,7 @@ class Output:
         with self._handing_over(f"variable {name!r}"):
             kind = np.dtype(dtype)
             words = [(key, str(value)) for key, value in (wishes or {}).items() if value is not None]
-            self._output.def_var(name, _type_name(kind), list(dimensions), words)
+            self._session.def_var(name, _type_name(kind), list(dimensions), words)
             if fill_value is not None:
                 self._set(name, "_FillValue", np.array([fill_value]).astype(kind, casting="same_kind"))
             self.set_attributes(name, **(attributes or {}))
@@ -138,13 +133,13 @@ class Output:
 
     def _set(self, variable: str | None, name: str, value: Any) -> None:
         if isinstance(value, str):
-            self._output.set_text(variable, name, value)
+            self._session.set_text(variable, name, value)
             return
         numbers = np.atleast_1d(unmasked(value))
         if numbers.ndim != 1:
             raise TypeError("an attribute is text, a number, or an array of numbers of one dimension")
         little = np.ascontiguousarray(numbers, dtype=numbers.dtype.newbyteorder("<"))
-        self._output.set_numbers(variable, name, _type_name(numbers.dtype), little.tobytes())
+        self._session.set_numbers(variable, name, _type_name(numbers.dtype), little.tobytes())
 
     def put(self, name: str, array: Any, *, start: Sequence[int] | None = None) -> None:
         """Copies an array, which may change at once: the region of variable ``name`` that begins at ``start``, or at
@@ -155,69 +150,42 @@ class Output:
         """
         with self._handing_over(f"variable {name!r}"):
             given = unmasked(array)
-            plain = np.ascontiguousarray(given, dtype=given.dtype.newbyteorder("=")).reshape(given.shape)
+            _type_name(given.dtype)
             begin = None if start is None else [index(n) for n in start]
-            bytes_ = plain.reshape(-1).view(np.uint8)
-            self._output.put(name, bytes_, _type_name(plain.dtype), list(plain.shape), begin)
-
-    @contextmanager
-    def _handing_over(self, what: str) -> Iterator[None]:
-        """A file that lacks something is not written, whoever catches the error."""
-        try:
-            yield
-        except Exception as error:
-            self._output.fail(f"{what}: {error}")
-            raise
+            self._session.put(name, *native(given), begin)
 
     def end_step(self) -> None:
         """Ends a step: what is put afterwards counts where it overlaps with what was put before.
 
         Raises the errors of all ranks, and where they define different things.
         """
-        self._output.end_step()
+        self._session.end_step()
 
     def commit(self) -> None:
         """Hands all values over and returns as soon as the file is being made."""
-        self._output.commit()
+        self._session.commit()
 
     def test(self) -> bool:
         """True if the file is complete. Raises why there is none."""
-        return self._output.test()
+        return self._session.test()
 
     def wait(self) -> Written:
         """Waits until the file is complete. Raises why there is none."""
-        return _written(self._output.wait())
+        return _written(self._session.wait())
 
     def close(self) -> Written | None:
         """Commits the file unless that was done, and waits until it is complete. Warns of its notes.
 
         Returns ``None`` in a process that was forked, and the second time.
         """
-        told = self._output.close(False)
-        # Not after an error, and not in a process that was forked: it is collective.
-        if self._comm is not None and self._process == os.getpid():
-            self._comm.Free()
-            self._comm = None
+        told = self._session.close(False)
+        self._free()
         if told is None:
             return None
         written = _written(told)
         for note in written.notes:
             warnings.warn(note, stacklevel=2)
         return written
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            self.close()
-            return
-        # Other ranks may be anywhere, and waiting for them here would hide the error for ever.
-        self._output.close(True)
-        if self._ranks > 1:
-            self._comm = None
 
 
 def _written(told: tuple[str, int, int, float, float, list[str]]) -> Written:

@@ -10,18 +10,13 @@ use knarr_flow::pipeline::Execution;
 use knarr_flow::provenance;
 use knarr_flow::quantization::Records;
 use knarr_flow::store::{Sink, Source};
-use knarr_formats::hdf5::Hdf5Source;
+use knarr_formats::output;
 
-use super::format::OutputFormat;
 use super::options::RepackOptions;
 
 /// What readers are told about rounding, with names that the source does not have.
 pub(super) fn records(source: &dyn Source, plan: &Plan) -> Result<Records> {
-    let taken = match source.as_any().downcast_ref::<Hdf5Source>() {
-        Some(file) => file.root_names()?,
-        None => Vec::new(),
-    };
-    Ok(Records::of(source.model(), plan, &taken))
+    Ok(Records::of(source.model(), plan, &output::taken_names(source)?))
 }
 
 /// The model of the output: `model`, with `attributes` added to the variables of these numbers, and with quantization
@@ -29,7 +24,7 @@ pub(super) fn records(source: &dyn Source, plan: &Plan) -> Result<Records> {
 pub(super) fn labelled<'a>(
     model: &'a Model,
     records: &Records,
-    format: OutputFormat,
+    label_type: DType,
     attributes: Vec<(usize, Attribute)>,
 ) -> Cow<'a, Model> {
     let mut model = Cow::Borrowed(model);
@@ -39,9 +34,7 @@ pub(super) fn labelled<'a>(
         }
     }
     if !records.new.is_empty() {
-        // CF leaves their type open, and Zarr knows no characters.
-        let dtype = if format == OutputFormat::Zarr { DType::I8 } else { DType::Opaque(1) };
-        let labels = records.new.iter().map(|label| Variable { dtype, ..label.clone() });
+        let labels = records.new.iter().map(|label| Variable { dtype: label_type, ..label.clone() });
         model.to_mut().variables.extend(labels);
     }
     model

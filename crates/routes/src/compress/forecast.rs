@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
-use knarr_array::model::{StorageLayout, Variable};
-use knarr_choose::plan::{Action, Choice, Destination, Plan, VariablePlan};
+use knarr_array::model::Variable;
+use knarr_choose::plan::{Action, Plan, VariablePlan};
 use knarr_flow::energy::Phases;
 use knarr_flow::settings::Settings;
 use knarr_flow::store::Source;
+use knarr_formats::output::OutputKind;
 use serde::{Deserialize, Serialize};
 
 use super::repacked::read_bytes;
@@ -26,8 +27,8 @@ pub struct Forecast {
 }
 
 impl Forecast {
-    /// What to expect of `plan`, which was made for `source` by `settings`.
-    pub fn of(plan: Plan, source: &dyn Source, settings: &Settings) -> Self {
+    /// What to expect of `plan`, which was made for `source` and an output of this kind by `settings`.
+    pub fn of(plan: Plan, source: &dyn Source, kind: &dyn OutputKind, settings: &Settings) -> Self {
         let variables = &source.model().variables;
         let by_path: HashMap<&str, &Variable> =
             variables.iter().map(|variable| (variable.path.as_str(), variable)).collect();
@@ -35,15 +36,15 @@ impl Forecast {
         let of = |planned: &VariablePlan| {
             let variable = by_path.get(&*planned.path);
             match (&planned.action, expected_bytes(planned)) {
-                (Action::Encode(choice), Some(bytes)) => bytes + index_bytes(&plan, choice, variable, settings),
+                (Action::Encode(choice), Some(bytes)) => {
+                    let index = |variable: &&Variable| kind.index_bytes(variable, &choice.chunk, settings.libver);
+                    bytes + variable.map_or(0, index)
+                }
                 _ => variable.map_or(planned.raw_bytes, |variable| stored(variable)),
             }
         };
         let input_bytes = read_bytes(source);
-        let besides = match plan.destination {
-            Destination::Hdf5 => input_bytes.saturating_sub(variables.iter().map(stored).sum()),
-            Destination::Zarr | Destination::Values => 0,
-        };
+        let besides = kind.bytes_besides(input_bytes, variables.iter().map(stored).sum());
         let output_bytes = besides + plan.variables.iter().map(of).sum::<u64>();
         Self { input_bytes, output_bytes, seconds: phases(&plan).sum(), plan }
     }
@@ -55,20 +56,6 @@ impl Forecast {
 pub fn expected_bytes(variable: &VariablePlan) -> Option<u64> {
     let Action::Encode(choice) = &variable.action else { return None };
     Some((variable.raw_bytes as f64 / choice.expected.ratio.max(0.1)).round() as u64)
-}
-
-/// Bytes that HDF5 takes to find the chunks of a variable that had none.
-fn index_bytes(plan: &Plan, choice: &Choice, variable: Option<&&Variable>, settings: &Settings) -> u64 {
-    match variable {
-        Some(variable)
-            if plan.destination == Destination::Hdf5 && !matches!(variable.layout, StorageLayout::Chunked(_)) =>
-        {
-            let chunks =
-                variable.shape.iter().zip(&choice.chunk).map(|(extent, chunk)| extent.div_ceil((*chunk).max(1)));
-            settings.libver.low.chunk_index_bytes(chunks.product(), variable.shape.len() as u64)
-        }
-        _ => 0,
-    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a forecast")]

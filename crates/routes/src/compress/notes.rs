@@ -6,12 +6,11 @@ use std::path::Path;
 use knarr_array::table;
 use knarr_choose::plan::{Action, Plan};
 use knarr_codec::codec::{CodecList, ReaderLevel};
-use knarr_flow::store::Source;
 use serde::Serialize;
 
 use knarr_formats::hdf5;
+use knarr_formats::output::{self, OutputKind};
 
-use super::format::OutputFormat;
 use super::repacked::Repacked;
 
 /// All that is to be told of one output.
@@ -19,8 +18,8 @@ pub fn all(done: &Repacked) -> Vec<String> {
     let mut notes = limits_missed([&done.plan]);
     notes.extend(settings_unmet([(done.output.as_path(), &done.plan)]));
     notes.extend(names_lacking([&done.plan]));
-    notes.extend(done.names_lost.iter().cloned());
-    notes.extend(wishes_without_effect(done));
+    notes.extend(done.losses.names_lost.iter().cloned());
+    notes.extend(options_without_effect(done));
     notes.extend(files_lost(done));
     notes.extend(hidden_from_netcdf(done));
     notes.extend(references_lost(done));
@@ -102,12 +101,12 @@ pub struct Gain {
 /// Less is not worth a reader that needs more.
 const WORTH_TELLING: f64 = 0.05;
 
-/// What other values of `--portable` are expected to save of an output of this format, where that is worth telling.
-pub fn gains(plan: &Plan, format: OutputFormat) -> Vec<Gain> {
+/// What other values of `--portable` are expected to save of an output of this kind, where that is worth telling.
+pub fn gains(plan: &Plan, kind: &dyn OutputKind) -> Vec<Gain> {
     let mut gains: Vec<Gain> = Vec::new();
     for portable in [ReaderLevel::Standard, ReaderLevel::Knarr] {
-        let Ok(target) = format.target(Some(portable)) else { continue };
-        let saves = plan.saved_for(target.allowed());
+        let Ok(target) = kind.limits(Some(portable)) else { continue };
+        let saves = plan.saved_for(target.allowed);
         if saves >= WORTH_TELLING + gains.last().map_or(0.0, |gain| gain.saves) {
             gains.push(Gain { portable, saves });
         }
@@ -117,7 +116,7 @@ pub fn gains(plan: &Plan, format: OutputFormat) -> Vec<Gain> {
 
 /// The [`gains`] of an output, in words.
 pub fn gains_told(done: &Repacked) -> Option<String> {
-    OutputFormat::of(&done.output).ok().and_then(|format| in_words(&gains(&done.plan, format)))
+    output::of(&done.output).ok().and_then(|kind| in_words(&gains(&done.plan, kind)))
 }
 
 /// `--portable standard is expected to save 12 %, --portable knarr 31 %`, if there is something to tell.
@@ -129,30 +128,8 @@ pub fn in_words(gains: &[Gain]) -> Option<String> {
     Some(text)
 }
 
-/// Axes whose names `output` cannot have.
-pub fn names_lost(source: &dyn Source, output: &Path) -> Vec<String> {
-    if !matches!(OutputFormat::of(output), Ok(OutputFormat::NetCdf4 | OutputFormat::Hdf5)) {
-        return Vec::new();
-    }
-    let mut notes = Vec::new();
-    for (index, variable) in source.model().variables.iter().enumerate() {
-        let axes = source.axis_names(index).into_iter().zip(&variable.dimensions).zip(&variable.shape);
-        for ((name, _), len) in axes.filter(|((name, dimension), _)| name != *dimension) {
-            notes.push(format!(
-                "{}: variable '{}': the name '{}' of an axis of length {len} is lost: other variables have a dimension \
-                 of that name and another length, and the output has one length for each; rename it in the input to \
-                 keep it",
-                source.path().display(),
-                variable.name(),
-                name.unwrap_or_default()
-            ));
-        }
-    }
-    notes
-}
-
 /// What was asked for and changes nothing, or not what it could.
-pub fn wishes_without_effect(done: &Repacked) -> Vec<String> {
+pub fn options_without_effect(done: &Repacked) -> Vec<String> {
     let input = done.input.display();
     let chunks = done.chunks_unheard.iter().map(|name| {
         format!(
@@ -194,7 +171,7 @@ pub fn larger(done: &Repacked) -> Option<String> {
 
 /// Other files that the output names and that only the input's directory has, as far as they are there now.
 pub fn files_lost(done: &Repacked) -> Option<String> {
-    let lost = hdf5::lost(&done.other_files, &done.input, &done.output);
+    let lost = hdf5::lost(&done.losses.other_files, &done.input, &done.output);
     (!lost.is_empty()).then(|| {
         format!(
             "{}: links or virtual datasets name {}, which HDF5 does not find from there: readers see fill values or \
@@ -207,7 +184,7 @@ pub fn files_lost(done: &Repacked) -> Option<String> {
 
 /// What programs of netCDF-C do not open or show of a netCDF-4 output: HDF5 has more than netCDF.
 pub fn hidden_from_netcdf(done: &Repacked) -> Vec<String> {
-    let (output, limits) = (done.output.display(), &done.netcdf);
+    let (output, limits) = (done.output.display(), &done.losses.netcdf);
     let (refused, mut notes) = (limits.refused_at(&done.output), Vec::new());
     if !refused.is_empty() {
         notes.push(format!(
@@ -257,13 +234,15 @@ pub fn references_lost(done: &Repacked) -> Option<String> {
 
 /// What else of the input the output's format has no place for.
 pub fn not_kept(done: &Repacked) -> Option<String> {
-    (!done.not_kept.is_empty()).then(|| format!("Not kept: {}", done.not_kept.join("; ")))
+    let lost = &done.losses.not_kept;
+    (!lost.is_empty()).then(|| format!("Not kept: {}", lost.join("; ")))
 }
 
 /// Links of the input that the output does not have.
 pub fn links_left_out(done: &Repacked) -> Option<String> {
-    (!done.left_out.is_empty()).then(|| {
-        let links: Vec<String> = done.left_out.iter().map(|link| format!("{} ({})", link.path, link.target)).collect();
+    let links = &done.losses.left_out;
+    (!links.is_empty()).then(|| {
+        let links: Vec<String> = links.iter().map(|link| format!("{} ({})", link.path, link.target)).collect();
         format!("Left out, because Zarr has no links: {}", links.join(", "))
     })
 }

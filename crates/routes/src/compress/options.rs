@@ -16,4 +16,6 @@ pub struct RepackOptions {
     pub save_plan: bool,
     /// If a netCDF-4 file would be larger than so many bytes, classic netCDF of this version is written instead.
     pub classic_above: Option<(u64, Version)>,
+    /// Other nodes do not reach the output: they write nothing into it.
+    pub is_private: bool,
 }

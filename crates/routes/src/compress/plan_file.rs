@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_choose::plan::{FileState, Plan, VERSION};
-use knarr_flow::output::Temporary;
+use knarr_flow::output::AtomicFile;
 use serde::Deserialize;
 
 /// Where the plan of an output is saved: beside it, `NAME.knarr.json`.
@@ -100,13 +100,13 @@ pub fn save_plan(plan: &Plan, output: &Path) -> Result<()> {
 /// A plan on its way to its place. Its own thread writes and syncs it, so that who makes the output meanwhile does not
 /// wait for the disk. Dropped, it leaves nothing.
 pub(crate) struct PlanFile {
-    temporary: Temporary,
+    temporary: AtomicFile,
     written: JoinHandle<std::io::Result<()>>,
     path: PathBuf,
 }
 
 /// A plan that is on the disk, and has not got its name yet.
-pub(crate) struct WrittenPlan(Temporary);
+pub(crate) struct WrittenPlan(AtomicFile);
 
 impl WrittenPlan {
     /// Puts the plan in its place. It holds names and ranges of the data of `output`, and so has the permissions of that.
@@ -132,7 +132,7 @@ impl PlanFile {
                 .at(path.display().to_string()));
         }
         let text = serde_json::to_vec_pretty(plan).map_err(|error| Error::internal(error.to_string()))?;
-        let mut temporary = Temporary::create(&path, true)?;
+        let mut temporary = AtomicFile::create(&path, true)?;
         if let Ok(replaced) = output.metadata() {
             temporary.limit_mode(replaced.permissions().mode() | 0o600)?;
         }

@@ -10,31 +10,29 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::filter::FilterId;
 use knarr_array::libver::LibverBounds;
 use knarr_array::model::Variable;
-use knarr_choose::choose::FormatLimits;
+use knarr_choose::form::FormatLimits;
 use knarr_choose::plan::{Action, Plan};
 use knarr_codec::codec::ReaderLevel;
 use knarr_flow::energy::{Counter, Energy};
 use knarr_flow::engine::{Engine, Progress, Silent};
-use knarr_flow::network::{Network, url_of};
-use knarr_flow::output::{Temporary, is_common_beside};
+use knarr_flow::output::AtomicFile;
 use knarr_flow::pipeline::{Execution, advise, encode_ahead, execute, most_demanding, plan, prove_copies, storages};
 use knarr_flow::settings::Settings;
-use knarr_flow::store::{Encoding, Sink, Source, Storage};
+use knarr_flow::store::{Sink, Source, Storage};
+use knarr_flow::urls::url_of;
 use knarr_formats::classic;
-use knarr_formats::hdf5::{self, AsMade, Hdf5Sink, Hdf5Source, NetcdfLimits, SinkOptions, StoredAs};
-use knarr_formats::zarr::{self, Sharding, ZarrOptions, ZarrSink};
-use knarr_formats::{Inputs, open_watched, whole_records};
-use knarr_zip::ZipStore;
+use knarr_formats::hdf5::{AsMade, NetcdfLimits};
+use knarr_formats::output::{self, ChunkedOutput, Content, Losses, NewOutput, NewSink, OutputKind, PlainOutput};
+use knarr_formats::{Inputs, open_watched};
 
 use super::annotate::{annotate, labelled, records};
-use super::blame::{blamed, in_file};
+use super::error_context::{blamed, in_file};
 use super::forecast::Forecast;
-use super::format::{OutputFormat, is_zipped};
-use super::late_sink::LateSink;
+use super::lazy_sink::LazySink;
 use super::options::RepackOptions;
 use super::plan_file::{PlanFile, refuse_other_plan};
 use super::repacked::{Repacked, energy, input_bytes, read_bytes, size_of};
-use super::{as_it_is, not_kept, notes, values_only, zarr_fit};
+use super::{notes, passthrough, values_only};
 
 /// Repacks `input` into `output`. On error nothing is left behind and an existing output is untouched, unless the error says
 /// that the output is complete and in its place.
@@ -50,7 +48,7 @@ pub fn repack(
     progress: &dyn Progress,
 ) -> Result<Repacked> {
     refuse_existing(input, output, options)?;
-    let inputs = Inputs { network: engine.network.clone(), ..Inputs::default() };
+    let inputs = Inputs { stores: engine.stores.clone(), ..Inputs::default() };
     let source = open_watched(input, &engine.codecs, &inputs)?;
     repack_source(engine, source, output, settings, options, progress)
 }
@@ -67,18 +65,17 @@ pub fn repack_source(
     options: &RepackOptions,
     progress: &dyn Progress,
 ) -> Result<Repacked> {
-    let format = OutputFormat::of(output)?;
-    write_source(engine, source, (output, format), settings, options, progress)
+    write_source(engine, source, (output, output::of(output)?), settings, options, progress)
 }
 
-/// As [`repack_source`], in a format that the name of the output does not have to tell.
+/// As [`repack_source`], for a kind of output that the name does not have to tell.
 ///
 /// # Errors
 /// As for [`repack`].
 pub fn write_source(
     engine: &Engine,
     source: Box<dyn Source>,
-    (output, format): (&Path, OutputFormat),
+    (output, kind): (&Path, &dyn OutputKind),
     settings: &Settings,
     options: &RepackOptions,
     progress: &dyn Progress,
@@ -86,23 +83,24 @@ pub fn write_source(
     let begin = std::time::Instant::now();
     let input = source.path().to_owned();
     refuse_existing(&input, output, options)?;
-    let source = shown(source, format);
+    let source = kind.view(source);
     source.will_read_all();
-    if format.is_plain() {
-        return write_plain(engine, source.as_ref(), (output, format), settings, options, (progress, begin));
-    }
-    if format == OutputFormat::Zarr {
-        zarr_fit::check(source.as_ref())?;
-    }
-    let target = format.target(settings.portable)?;
-    let job = Job { engine, input: &input, output, format, target, settings, options, in_place: false };
+    let kind = match kind.content() {
+        Content::Chunks(kind) => kind,
+        Content::Values(kind) => {
+            return write_plain(engine, source.as_ref(), (output, kind), settings, options, (progress, begin));
+        }
+    };
+    kind.check(source.as_ref())?;
+    let target = kind.limits(settings.portable)?;
+    let job = RepackJob { engine, input: &input, output, kind, target, settings, options, in_place: false };
     if let Some(done) = job.run_in_any_case(source.as_ref(), progress, begin)? {
         return Ok(done);
     }
     let (_, version) =
         options.classic_above.ok_or_else(|| Error::internal("an output that is too large for nobody"))?;
-    let format = OutputFormat::Classic(version);
-    let mut done = write_plain(engine, source.as_ref(), (output, format), settings, options, (progress, begin))?;
+    let kind = output::classic(version);
+    let mut done = write_plain(engine, source.as_ref(), (output, kind), settings, options, (progress, begin))?;
     let why = "as the program's library writes it: a compressed file would be larger";
     done.plan.variables.iter_mut().for_each(|variable| variable.action = Action::Copy(why.to_owned()));
     Ok(done)
@@ -112,7 +110,7 @@ pub fn write_source(
 fn write_plain(
     engine: &Engine,
     source: &dyn Source,
-    (output, format): (&Path, OutputFormat),
+    (output, kind): (&Path, &PlainOutput),
     settings: &Settings,
     options: &RepackOptions,
     (progress, begin): (&dyn Progress, std::time::Instant),
@@ -120,32 +118,13 @@ fn write_plain(
     let (input, replaces) = (source.path(), options.replaces.clone());
     let counter = Counter::begin();
     let (plan, execution, output_bytes) =
-        values_only::write(engine, source, output, format, replaces, settings, progress)
+        values_only::write(engine, source, (output, kind), replaces, settings, progress)
             .map_err(|error| blamed(error, input))?;
     let counted = counter.and_then(|counter| counter.joules());
-    Ok(Repacked {
-        energy: energy(engine, &plan, &execution, (read_bytes(source), output_bytes), counted),
-        input_bytes: input_bytes(source),
-        input: input.to_owned(),
-        output: output.to_owned(),
-        output_bytes,
-        plan,
-        execution,
-        seconds: begin.elapsed().as_secs_f64(),
-        choosing_seconds: 0.0,
-        reader: ReaderLevel::Core,
-        filters: BTreeSet::new(),
-        left_out: Vec::new(),
-        other_files: BTreeSet::new(),
-        references_lost: 0,
-        names_lost: Vec::new(),
-        netcdf: NetcdfLimits::default(),
-        not_kept: Vec::new(),
-        chunks_unheard: Vec::new(),
-        idle_steps: Vec::new(),
-        copied: None,
-        as_made: AsMade::new(),
-    })
+    let energy = energy(engine, &plan, &execution, (read_bytes(source), output_bytes), counted);
+    let sizes = (input_bytes(source), output_bytes);
+    let made = Repacked::of_values(plan, execution, energy, sizes, begin.elapsed().as_secs_f64());
+    Ok(Repacked { input: input.to_owned(), output: output.to_owned(), ..made })
 }
 
 /// The plan that [`repack_source`] would carry out, and what it is expected to give. Nothing is written, and it does not matter
@@ -160,18 +139,17 @@ pub fn forecast_source(
     settings: &Settings,
     progress: &dyn Progress,
 ) -> Result<Forecast> {
-    let format = OutputFormat::of(output)?;
-    let source = shown(source, format);
+    let kind = output::of(output)?;
+    let source = kind.view(source);
     let source = source.as_ref();
-    let plan = if format.is_plain() {
-        values_only::plan(engine, source, format, settings)
-    } else {
-        if format == OutputFormat::Zarr {
-            zarr_fit::check(source)?;
+    let plan = match kind.content() {
+        Content::Values(kind) => values_only::plan(engine, source, kind, settings),
+        Content::Chunks(chunked) => {
+            chunked.check(source)?;
+            advise(engine, source, settings, kind.limits(settings.portable)?, progress)
         }
-        advise(engine, source, settings, format.target(settings.portable)?, progress)
     };
-    plan.map(|plan| Forecast::of(plan, source, settings)).map_err(|error| in_file(error, source.path()))
+    plan.map(|plan| Forecast::of(plan, source, kind, settings)).map_err(|error| in_file(error, source.path()))
 }
 
 /// Encodes for later what [`write_source`] would encode, as far as it is there, for a source that keeps that. Returns how.
@@ -181,27 +159,21 @@ pub fn forecast_source(
 pub fn encode_source_ahead(
     engine: &Engine,
     source: Box<dyn Source>,
-    format: OutputFormat,
+    kind: &dyn OutputKind,
     settings: &Settings,
 ) -> Result<Plan> {
-    let source = shown(source, format);
-    let (source, target) = (source.as_ref(), format.target(settings.portable)?);
+    let (source, target) = (kind.view(source), kind.limits(settings.portable)?);
+    let source = source.as_ref();
     let plan = plan(engine, source, settings, target, &Silent)?;
     encode_ahead(engine, source, &plan, target, settings.verify).map(|()| plan)
 }
 
-/// `source` as an output of this format has it.
-fn shown(source: Box<dyn Source>, format: OutputFormat) -> Box<dyn Source> {
-    // There a dimension has one length for all variables.
-    if format == OutputFormat::Zarr || format.is_plain() { whole_records(source) } else { source }
-}
-
 /// One input on its way to one output.
-pub(super) struct Job<'a> {
+pub(super) struct RepackJob<'a> {
     pub(super) engine: &'a Engine,
     pub(super) input: &'a Path,
     pub(super) output: &'a Path,
-    pub(super) format: OutputFormat,
+    pub(super) kind: &'a dyn ChunkedOutput,
     pub(super) target: FormatLimits,
     pub(super) settings: &'a Settings,
     pub(super) options: &'a RepackOptions,
@@ -209,8 +181,8 @@ pub(super) struct Job<'a> {
     pub(super) in_place: bool,
 }
 
-impl Job<'_> {
-    /// As [`Job::run`], which says what none means. If what is asked cannot be carried out, and the file is to be there in any case,
+impl RepackJob<'_> {
+    /// As [`RepackJob::run`], which says what none means. If what is asked cannot be carried out, and the file is to be there in any case,
     /// it is made without that.
     pub(super) fn run_in_any_case(
         &self,
@@ -222,7 +194,7 @@ impl Job<'_> {
         let least = Settings { libver: LibverBounds::default(), ..less.clone() };
         let mut why: Option<Error> = None;
         for settings in [self.settings, &less, &least] {
-            match (Job { settings, ..*self }).run(source, progress, begin) {
+            match (RepackJob { settings, ..*self }).run(source, progress, begin) {
                 Ok(mut done) => {
                     let words = why.as_ref().map(Error::without_advice);
                     done.iter_mut().for_each(|done| done.plan.left_out.clone_from(&words));
@@ -240,12 +212,12 @@ impl Job<'_> {
     fn may_leave_out(&self, error: &Error) -> bool {
         let Settings { lenient, chain, rules, libver, .. } = self.settings;
         let says_anything = chain.is_some() || !rules.is_empty() || *libver != LibverBounds::default();
-        *lenient && says_anything && (error.is_of_wishes() || error.kind() == ErrorKind::Internal)
+        *lenient && says_anything && (error.is_of_options() || error.kind() == ErrorKind::Internal)
     }
 
     /// Writes the output; nothing if it would be larger than it may be.
     fn run(&self, source: &dyn Source, progress: &dyn Progress, begin: std::time::Instant) -> Result<Option<Repacked>> {
-        let Self { engine, input, output, format, target, settings, options, in_place } = *self;
+        let Self { engine, input, output, kind, target, settings, options, in_place } = *self;
         let counter = Counter::begin();
         let plan = plan(engine, source, settings, target, progress).map_err(|error| in_file(error, input))?;
         let choosing_seconds = begin.elapsed().as_secs_f64();
@@ -253,51 +225,27 @@ impl Job<'_> {
         // What is copied is read while the sink is made: such errors are the input's.
         let blame = |error: Error| blamed(error, input);
         let records = records(source, &plan).map_err(blame)?;
-        let flags = if format == OutputFormat::Zarr { zarr_fit::flags(source) } else { Vec::new() };
-        let written = labelled(source.model(), &records, format, flags);
+        let written = labelled(source.model(), &records, kind.label_type(), kind.added_attributes(source));
         let saved = Mutex::new(None);
         let references_lost = AtomicUsize::new(0);
         let make = || -> Result<Box<dyn Sink>> {
-            let sink: Box<dyn Sink> = match format {
-                OutputFormat::Zarr => {
-                    let sharding = match url_of(output) {
-                        _ if settings.chunks_apart => Sharding::Never,
-                        Some(_) => Sharding::Requests,
-                        None => Sharding::Auto,
-                    };
-                    let options =
-                        ZarrOptions { replaces: options.replaces.clone(), sharding, codecs: engine.codecs.clone() };
-                    let mut sink = match url_of(output) {
-                        Some(url) => {
-                            let store = elsewhere(engine, url)?.create(url, zarr::CONTENTS, options.replaces.may())?;
-                            ZarrSink::over(store, &written, &storages, options)
-                        }
-                        None if is_zipped(output) => {
-                            let store = ZipStore::create(output, options.replaces.clone())?;
-                            ZarrSink::over(Box::new(store), &written, &storages, options)
-                        }
-                        None => ZarrSink::create(output, &written, &storages, options)?,
-                    };
-                    sink.copy_from(source)?;
-                    Box::new(sink)
-                }
-                _ => {
-                    let (replaces, libver) = (options.replaces.clone(), settings.libver);
-                    let annotated = plan.choices().filter(|choice| choice.bound.is_some()).count();
-                    let as_made = AsMade::new();
-                    let options = SinkOptions { replaces, in_place, libver, as_made, annotated };
-                    let mut sink = Hdf5Sink::create(output, &written, &storages, options)?;
-                    sink.copy_from(source)?;
-                    references_lost.store(sink.references_lost(), Ordering::Relaxed);
-                    Box::new(sink)
-                }
-            };
+            let NewSink { sink, references_lost: lost } = kind.create(NewOutput {
+                path: output,
+                model: &written,
+                storages: &storages,
+                engine,
+                settings,
+                replaces: options.replaces.clone(),
+                in_place,
+                annotated: plan.choices().filter(|choice| choice.bound.is_some()).count(),
+                source,
+            })?;
+            references_lost.store(lost, Ordering::Relaxed);
             *saved.lock().unwrap_or_else(PoisonError::into_inner) =
                 saves_plan(options, output).then(|| PlanFile::start(&plan, output)).transpose()?;
             Ok(sink)
         };
-        let is_of_files = url_of(output).is_none() && !(format == OutputFormat::Zarr && is_zipped(output));
-        let mut sink = LateSink::new(make, is_of_files && is_common_beside(output));
+        let mut sink = LazySink::new(make, kind.supports_external_writes(output) && !options.is_private);
         if settings.verify {
             prove_copies(engine, source, &plan).map_err(|error| in_file(error, input))?;
         }
@@ -305,12 +253,11 @@ impl Job<'_> {
         annotate(&mut sink, source, &plan, &records, &execution, options)?;
         engine.check_cancelled()?;
         source.unchanged()?;
-        let other_files = other_files(source, format).map_err(blame)?;
-        let netcdf = netcdf_limits(source, format).map_err(blame)?;
+        let losses = kind.losses(source).map_err(blame)?;
         // The output may take the place of the input.
         let (input_bytes, read) = (input_bytes(source), read_bytes(source));
-        let may_copy =
-            !self.in_place && url_of(input).is_none() && as_it_is::may_copy(source, settings, target, &other_files);
+        let is_file = !in_place && url_of(input).is_none() && losses.other_files.is_empty() && kind.is_file(source);
+        let may_copy = is_file && passthrough::may_copy(source, settings, target.allowed);
         let closed = sink.close()?;
         let is_too_large = |((most, version), bytes): ((u64, classic::Version), u64)| {
             bytes > most && classic::check(source.model(), version).is_ok()
@@ -328,7 +275,7 @@ impl Job<'_> {
             let energy =
                 energy(engine, &plan, &execution, (read, input_bytes), counter.and_then(|counter| counter.joules()));
             let times = (begin, choosing_seconds);
-            return self.copy(source, (plan, netcdf), energy, why, times).map(Some);
+            return self.copy(source, (plan, losses.netcdf), energy, why, times).map(Some);
         }
         let saved = saved.lock().unwrap_or_else(PoisonError::into_inner).take().map(PlanFile::written).transpose()?;
         let output_bytes = Box::new(sink).commit()?;
@@ -340,22 +287,18 @@ impl Job<'_> {
             input_bytes,
             output_bytes,
             reader: most_demanding(&plan),
-            filters: filters(source, &plan, &storages, format),
-            other_files,
+            filters: filters(source, &plan, &storages, kind.keeps_filters(source)),
             references_lost: references_lost.into_inner(),
-            names_lost: notes::names_lost(source, output),
-            netcdf,
-            not_kept: not_kept::of(source, format),
+            losses,
             chunks_unheard: chunks_unheard(source, settings, &plan),
             idle_steps: notes::idle_steps(&engine.codecs, &plan),
-            left_out: if format == OutputFormat::Zarr { source.model().links().cloned().collect() } else { Vec::new() },
             energy: energy(engine, &plan, &execution, (read, output_bytes), counted),
             plan,
             execution,
             seconds: begin.elapsed().as_secs_f64(),
             choosing_seconds,
             copied: None,
-            as_made: as_made(source, &storages),
+            as_made: kind.as_made(source, &storages),
         }))
     }
 
@@ -377,7 +320,7 @@ impl Job<'_> {
         let output_bytes = if is_same {
             size_of(input)
         } else {
-            let temporary = Temporary::create(output, options.replaces.clone())?;
+            let temporary = AtomicFile::create(output, options.replaces.clone())?;
             let mut from = File::open(input).map_err(|error| Error::read(input, &error))?;
             let opened = OpenOptions::new().write(true).open(temporary.path());
             let copied = opened.and_then(|mut to| std::io::copy(&mut from, &mut to));
@@ -395,14 +338,10 @@ impl Job<'_> {
             output_bytes,
             reader: ReaderLevel::of_filters(filters.iter().copied()),
             filters,
-            other_files: BTreeSet::new(),
             references_lost: 0,
-            names_lost: Vec::new(),
-            netcdf,
-            not_kept: Vec::new(),
+            losses: Losses { netcdf, ..Losses::default() },
             chunks_unheard: Vec::new(),
             idle_steps: Vec::new(),
-            left_out: Vec::new(),
             energy,
             plan,
             execution: Execution::default(),
@@ -430,60 +369,15 @@ fn without_plan(error: &Error, output: &Path) -> Error {
         .at(output.display().to_string())
 }
 
-/// Names of other files that an output of this format takes over.
-fn other_files(source: &dyn Source, format: OutputFormat) -> Result<BTreeSet<String>> {
-    match source.as_any().downcast_ref::<Hdf5Source>() {
-        Some(file) if format != OutputFormat::Zarr => hdf5::other_files(file),
-        _ => Ok(BTreeSet::new()),
-    }
-}
-
-/// What programs of netCDF-C do not open or show of an output of this format.
-fn netcdf_limits(source: &dyn Source, format: OutputFormat) -> Result<NetcdfLimits> {
-    match source.as_any().downcast_ref::<Hdf5Source>() {
-        Some(file) if format == OutputFormat::NetCdf4 => hdf5::netcdf_limits(file),
-        _ => Ok(NetcdfLimits::default()),
-    }
-}
-
-/// Filters of what is encoded, and of what is copied as it is from one HDF5 file to another.
-fn filters(source: &dyn Source, plan: &Plan, storages: &[Storage], format: OutputFormat) -> BTreeSet<FilterId> {
-    let encoded = storages.iter().flat_map(|storage| match &storage.encoding {
-        Encoding::Hdf5(filters) => filters.as_slice(),
-        Encoding::Zarr(_) => &[],
-    });
-    let keeps_filters = format != OutputFormat::Zarr && source.as_any().is::<Hdf5Source>();
+/// Filters of what is encoded, and of what is copied if that keeps its filters.
+fn filters(source: &dyn Source, plan: &Plan, storages: &[Storage], keeps_filters: bool) -> BTreeSet<FilterId> {
+    let encoded = storages.iter().flat_map(|storage| storage.encoding.filters());
     let plans = plan.by_path();
     let is_copied = |variable: &&Variable| {
         plans.get(variable.path.as_str()).is_some_and(|planned| matches!(planned.action, Action::Copy(_)))
     };
     let copied = source.model().variables.iter().filter(|variable| keeps_filters && is_copied(variable));
     encoded.chain(copied.flat_map(|variable| &variable.filters)).map(|filter| filter.id).collect()
-}
-
-/// How the input stores variables that get other chunks or filters, where some are compressed in one of the two.
-fn as_made(source: &dyn Source, storages: &[Storage]) -> AsMade {
-    let changed = storages.iter().filter_map(|storage| {
-        let variable = source.model().variables.get(storage.variable)?;
-        let (mut before, Encoding::Hdf5(filters)) = (StoredAs::of(variable), &storage.encoding) else { return None };
-        let grows = || variable.max_shape.iter().zip(&variable.shape).any(|(most, now)| *most != Some(*now));
-        if before.chunk.is_none() && grows() {
-            // That of another format, which needs no chunks to grow.
-            before.chunk = Some(storage.chunk.clone());
-        }
-        let has_filters = !filters.is_empty() || !before.filters.is_empty();
-        has_filters.then(|| (variable.path.clone(), before))
-    });
-    changed.collect()
-}
-
-/// What reaches the place of an output that lies elsewhere.
-fn elsewhere<'a>(engine: &'a Engine, url: &str) -> Result<&'a dyn Network> {
-    engine.network.as_deref().ok_or_else(|| {
-        Error::unsupported("only files and directories of this machine are written here")
-            .hint("write here and copy it")
-            .at(url)
-    })
 }
 
 /// A plan lies beside an output on this machine only.
@@ -496,7 +390,7 @@ fn refuse_existing(input: &Path, output: &Path, options: &RepackOptions) -> Resu
     if let (Some(input), Some(output)) = (url_of(input), url_of(output)) {
         return refuse_inside(input, output);
     }
-    if saves_plan(options, output) && !OutputFormat::of(output)?.is_plain() {
+    if saves_plan(options, output) && !output::of(output)?.is_plain() {
         refuse_other_plan(output, options.replaces.may())?;
     }
     // What is at a URL is looked at when the output is made.
@@ -526,18 +420,18 @@ fn exists(output: &Path) -> Error {
         .at(output.display().to_string())
 }
 
-/// The format that the name of an output says, if nothing is there that is not to be replaced. [`write_source`] looks again:
+/// The kind of output that a name asks for, if nothing is there that is not to be replaced. [`write_source`] looks again:
 /// this is for who has much to do before.
 ///
 /// # Errors
-/// `Usage` or `Unsupported` as for [`OutputFormat::of`]; `Exists`.
-pub fn vacant_format(output: &Path, options: &RepackOptions) -> Result<OutputFormat> {
-    let format = OutputFormat::of(output)?;
-    if saves_plan(options, output) && !format.is_plain() {
+/// `Usage` or `Unsupported` as for [`output::of`]; `Exists`.
+pub fn vacant_kind(output: &Path, options: &RepackOptions) -> Result<&'static dyn OutputKind> {
+    let kind = output::of(output)?;
+    if saves_plan(options, output) && !kind.is_plain() {
         refuse_other_plan(output, options.replaces.may())?;
     }
     let is_taken = url_of(output).is_none() && output.exists() && !options.replaces.may();
-    if is_taken { Err(exists(output)) } else { Ok(format) }
+    if is_taken { Err(exists(output)) } else { Ok(kind) }
 }
 
 /// Refuses an output that would remove its input.

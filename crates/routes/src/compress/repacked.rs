@@ -4,20 +4,22 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use knarr_array::filter::FilterId;
-use knarr_array::model::{Link, Variable};
+use knarr_array::goal::Goal;
+use knarr_array::model::Variable;
+use knarr_choose::form::Form;
+
 use knarr_choose::plan::Plan;
 use knarr_codec::codec::ReaderLevel;
 use knarr_flow::energy::{Energy, Moved, Phases};
 use knarr_flow::engine::Engine;
 use knarr_flow::generate::Generated;
-use knarr_flow::network::url_of;
 use knarr_flow::pipeline::Execution;
 use knarr_flow::store::Source;
+use knarr_flow::urls::url_of;
 use knarr_formats::Selected;
-use knarr_formats::hdf5::{AsMade, NetcdfLimits};
+use knarr_formats::hdf5::AsMade;
+use knarr_formats::output::{self, Losses, OutputKind};
 use serde::{Deserialize, Serialize};
-
-use super::format::OutputFormat;
 
 /// What a repack did. Serialized without the names of files, which need not be text.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -47,18 +49,10 @@ pub struct Repacked {
     pub reader: ReaderLevel,
     /// Filters that chunks of an HDF5 output went through.
     pub filters: BTreeSet<FilterId>,
-    /// Links of the input that the output's format does not have.
-    pub left_out: Vec<Link>,
-    /// Names of other files in the output, which HDF5 looks for in its directory.
-    pub other_files: BTreeSet<String>,
     /// References of the input whose objects are gone: in the output they are null.
     pub references_lost: usize,
-    /// Names of axes that the output does not have, each with its variable and why.
-    pub names_lost: Vec<String>,
-    /// What programs of netCDF-C do not open or show of a netCDF-4 output.
-    pub netcdf: NetcdfLimits,
-    /// What else the output's format does not keep of the input, in words.
-    pub not_kept: Vec<String>,
+    /// What the output does not keep of the input, or holds and some readers do not find.
+    pub losses: Losses,
     /// Variables and dimensions whose chunks were asked for to no effect.
     pub chunks_unheard: Vec<String>,
     /// Steps of chains that were asked for and have no use where they stand, in words.
@@ -71,9 +65,61 @@ pub struct Repacked {
 }
 
 impl Repacked {
+    /// A file of so many bytes that is to be as it is, for the reason `why`: what is in it is not looked at.
+    pub fn as_it_is(engine: &Engine, bytes: u64, why: &str, seconds: f64) -> Self {
+        let plan = Plan {
+            version: knarr_choose::plan::VERSION,
+            program: concat!("knarr ", env!("CARGO_PKG_VERSION")).to_owned(),
+            input: String::new(),
+            input_file: None,
+            destination: Form::Values,
+            goal: Goal::balanced(),
+            portable: ReaderLevel::Core,
+            profile: engine.profile.machine.clone(),
+            energy_source: engine.profile.power.source.clone(),
+            variables: Vec::new(),
+            lacking: Vec::new(),
+            left_out: None,
+        };
+        let energy = energy(engine, &plan, &Execution::default(), (bytes, bytes), None);
+        Self {
+            copied: Some(why.to_owned()),
+            ..Self::of_values(plan, Execution::default(), energy, (bytes, bytes), seconds)
+        }
+    }
+
+    /// What was made of values without a choice of chains: `sizes` are bytes of the input and of the output.
+    pub(super) fn of_values(
+        plan: Plan,
+        execution: Execution,
+        energy: Energy,
+        (input_bytes, output_bytes): (u64, u64),
+        seconds: f64,
+    ) -> Self {
+        Self {
+            input: PathBuf::new(),
+            output: PathBuf::new(),
+            input_bytes,
+            output_bytes,
+            energy,
+            plan,
+            execution,
+            seconds,
+            choosing_seconds: 0.0,
+            reader: ReaderLevel::Core,
+            filters: BTreeSet::new(),
+            references_lost: 0,
+            losses: Losses::default(),
+            chunks_unheard: Vec::new(),
+            idle_steps: Vec::new(),
+            copied: None,
+            as_made: AsMade::new(),
+        }
+    }
+
     /// True if the output holds nothing but values.
     pub fn is_plain(&self) -> bool {
-        OutputFormat::of(&self.output).is_ok_and(OutputFormat::is_plain)
+        output::of(&self.output).is_ok_and(OutputKind::is_plain)
     }
 }
 

@@ -3,18 +3,17 @@
 use std::path::Path;
 
 use knarr_array::error::{Error, Result};
-use knarr_choose::plan::{Action, Destination, Plan, VariablePlan};
-use knarr_codec::codec::ReaderLevel;
+use knarr_choose::form::FormatLimits;
+use knarr_choose::plan::{Action, Plan, VariablePlan};
 use knarr_flow::energy::Phases;
 use knarr_flow::engine::{Engine, Progress};
-use knarr_flow::output::{Replaces, Temporary};
+use knarr_flow::output::{AtomicFile, Replaces};
 use knarr_flow::pipeline::{Execution, plan_of};
 use knarr_flow::settings::{ChunkRule, Settings};
 use knarr_flow::store::Source;
 
-use knarr_formats::{Clocks, classic, csv, raw};
-
-use super::format::OutputFormat;
+use knarr_formats::Clocks;
+use knarr_formats::output::{OutputKind, PlainOutput};
 
 /// Writes the values of `source` to `output`. Returns what was done with each variable, the time it took, and the size
 /// of the output in bytes.
@@ -24,23 +23,17 @@ use super::format::OutputFormat;
 pub(crate) fn write(
     engine: &Engine,
     source: &dyn Source,
-    output: &Path,
-    format: OutputFormat,
+    (output, kind): (&Path, &PlainOutput),
     replaces: Replaces,
     settings: &Settings,
     progress: &dyn Progress,
 ) -> Result<(Plan, Execution, u64)> {
     engine.bound(source);
-    let plan = plan(engine, source, format, settings)?;
+    let plan = plan(engine, source, kind, settings)?;
     let begin = std::time::Instant::now();
     let clocks = Clocks::default();
-    let temporary = Temporary::create(output, replaces)?;
-    let file = (temporary.file(), output);
-    match format {
-        OutputFormat::Csv => csv::write(engine, source, file, csv::separator_of(output), &clocks, progress)?,
-        OutputFormat::Classic(version) => classic::write(engine, source, file, version, &clocks, progress)?,
-        _ => raw::write(engine, source, file, &clocks, progress)?,
-    }
+    let temporary = AtomicFile::create(output, replaces)?;
+    (kind.write)(engine, source, (temporary.file(), output), &clocks, progress)?;
     engine.check_cancelled()?;
     source.unchanged()?;
     let bytes = temporary.publish()?;
@@ -50,16 +43,12 @@ pub(crate) fn write(
 }
 
 /// Chunks and chains have no place in such a file; a bound is held by every value as it is.
-fn refuse_wishes(settings: &Settings, format: OutputFormat) -> Result<()> {
+fn refuse_options(settings: &Settings, kind: &PlainOutput) -> Result<()> {
     let chains = settings.chain.iter().chain(settings.rules.iter().filter_map(|rule| rule.chain.as_ref()));
     let has_chunks = settings.chunks != ChunkRule::Auto || settings.rules.iter().any(|rule| rule.chunks.is_some());
     let refuse = |what: &str| {
-        let name = match format {
-            OutputFormat::Csv => "CSV",
-            OutputFormat::Classic(_) => "classic netCDF",
-            _ => "a raw file",
-        };
-        Error::unsupported(format!("{name} has no {what}")).hint("write .nc, .h5 or .zarr, or leave the option out")
+        Error::unsupported(format!("{} has no {what}", kind.noun()))
+            .hint("write .nc, .h5 or .zarr, or leave the option out")
     };
     if chains.into_iter().any(|chain| !chain.is_raw()) {
         return Err(refuse("chains (--chain)"));
@@ -70,20 +59,16 @@ fn refuse_wishes(settings: &Settings, format: OutputFormat) -> Result<()> {
     if has_chunks { Err(refuse("chunks (--chunks)")) } else { Ok(()) }
 }
 
-/// The plan for an output of this format, which keeps values as they are.
+/// The plan for an output of this kind, which keeps values as they are.
 ///
 /// # Errors
 /// `Unsupported` for settings or variables that the format cannot serve.
-pub(crate) fn plan(engine: &Engine, source: &dyn Source, format: OutputFormat, settings: &Settings) -> Result<Plan> {
+pub(crate) fn plan(engine: &Engine, source: &dyn Source, kind: &PlainOutput, settings: &Settings) -> Result<Plan> {
     if !settings.lenient {
-        refuse_wishes(settings, format)?;
+        refuse_options(settings, kind)?;
     }
     settings.check_names(source.model())?;
-    match format {
-        OutputFormat::Csv => csv::check(source)?,
-        OutputFormat::Classic(version) => classic::check(source.model(), version)?,
-        _ => raw::only(source).map(drop)?,
-    }
+    (kind.check)(source)?;
     let variables = source.model().variables.iter().map(|variable| VariablePlan {
         path: variable.path.clone(),
         dtype: variable.dtype,
@@ -92,5 +77,5 @@ pub(crate) fn plan(engine: &Engine, source: &dyn Source, format: OutputFormat, s
         action: Action::Copy("the format holds plain values".to_owned()),
         unmet: Vec::new(),
     });
-    Ok(plan_of(engine, source, settings, (Destination::Values, ReaderLevel::Core), variables.collect()))
+    Ok(plan_of(engine, source, settings, FormatLimits::VALUES, variables.collect()))
 }

@@ -11,10 +11,11 @@ use knarr_flow::provenance::today;
 use knarr_flow::settings::Settings;
 use knarr_flow::store::Source;
 use knarr_formats::handed_over::HandedOverSource;
-use knarr_handover::{Delivery, Place};
+use knarr_formats::output::OutputKind;
+use knarr_handover::{Delivery, RankLocation};
 use serde::{Deserialize, Serialize};
 
-use crate::compress::{OutputFormat, RepackOptions, notes, write_source};
+use crate::compress::{RepackOptions, notes, write_source};
 
 /// A file that is complete.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,9 +40,9 @@ pub(super) struct Making {
     pub(super) model: Model,
     pub(super) settings: Settings,
     /// Where the values of each rank are.
-    pub(super) ranks: Vec<Place>,
+    pub(super) ranks: Vec<RankLocation>,
     pub(super) path: PathBuf,
-    pub(super) format: OutputFormat,
+    pub(super) kind: &'static dyn OutputKind,
     pub(super) replace: bool,
     pub(super) command: String,
     pub(super) blocked_seconds: f64,
@@ -67,13 +68,13 @@ impl Delivery for MadeByOne {
 
 impl Making {
     fn make(&self) -> Result<Written> {
-        let Self { engine, path, format, settings, .. } = self;
-        let held = self.ranks.iter().enumerate().map(|(rank, place)| place.clone().held(rank));
+        let Self { engine, path, kind, settings, .. } = self;
+        let held = self.ranks.iter().enumerate().map(|(rank, place)| place.clone().rank_values(rank));
         let source = HandedOverSource::of_model(self.model.clone(), held, path)?;
         let raw_bytes = source.model().variables.iter().map(Variable::raw_bytes).sum();
         let (replaces, command, when) = (self.replace.into(), self.command.clone(), today());
-        let options = RepackOptions { replaces, command, when, save_plan: false, classic_above: None };
-        let done = write_source(engine, Box::new(source), (path, *format), settings, &options, &Silent)?;
+        let options = RepackOptions { replaces, command, when, ..RepackOptions::default() };
+        let done = write_source(engine, Box::new(source), (path, *kind), settings, &options, &Silent)?;
         Ok(Written {
             path: path.clone(),
             raw_bytes,

@@ -18,7 +18,7 @@ impl Nodes {
     ///
     /// # Errors
     /// On all ranks: `Usage` if they do not; those of the [`Comm`].
-    pub(super) fn meet(comm: &dyn Comm, path: &Path) -> Result<Self> {
+    pub(super) fn exchange(comm: &dyn Comm, path: &Path) -> Result<Self> {
         let all = all_gather(comm, &comm::written(&(path, comm.node()))?)?;
         let all = all.iter().map(|bytes| comm::read(bytes)).collect::<Result<Vec<(PathBuf, usize)>>>()?;
         if let Some((rank, (other, _))) = all.iter().enumerate().find(|(_, (other, _))| other.as_path() != path) {

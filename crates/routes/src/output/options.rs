@@ -1,12 +1,9 @@
 //! How a program's file is made, as every door is told: by words.
 
-use std::path::PathBuf;
-
 use knarr_array::error::{Error, Result};
 use knarr_array::quality::Quality;
-use knarr_flow::engine::{Engine, parse_size};
 use knarr_flow::settings::{Rule, Settings};
-use knarr_handover::{OpenMemory, write_calls};
+use knarr_handover::{Resources, yes};
 
 /// How a program's file is made.
 #[derive(Clone)]
@@ -15,31 +12,17 @@ pub struct Options {
     pub settings: Settings,
     /// Replace a file that is there.
     pub replace: bool,
-    /// Where values lie until the file is made; memory (`/dev/shm`) if nothing is named. All ranks have to see it.
-    pub spool: Option<PathBuf>,
-    /// Threads that make the file, at least 1. The program may compute meanwhile.
-    pub jobs: usize,
-    /// Bytes that making it may take, besides the values.
-    pub max_mem: u64,
+    /// What making the file may take, on the rank that makes it. All ranks have to see the spool.
+    pub resources: Resources,
     /// The call, for the `history` of lossy files.
     pub command: String,
-    /// How values are copied.
-    pub memory: OpenMemory,
 }
 
 impl Default for Options {
-    /// Lossless and balanced, a quarter of the cores, values written by calls.
+    /// Lossless and balanced.
     fn default() -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Self {
-            settings: Settings::default(),
-            replace: false,
-            spool: None,
-            jobs: (cores / 4).max(1),
-            max_mem: 1 << 30,
-            command: "knarr".to_owned(),
-            memory: write_calls,
-        }
+        let (settings, resources) = (Settings::default(), Resources::default());
+        Self { settings, replace: false, resources, command: "knarr".to_owned() }
     }
 }
 
@@ -52,33 +35,25 @@ impl Options {
     /// # Errors
     /// `Usage` for words that mean nothing.
     pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
-        let at = |error: Error| error.at(format!("option '{key}={value}'"));
-        match key {
-            "goal" => value.parse().map(|goal| self.settings.goal = goal),
-            "portable" => value.parse().map(|level| self.settings.portable = Some(level)),
-            "chain" => value.parse().map(|chain| self.settings.chain = Some(chain)),
-            "chunks" => value.parse().map(|chunks| self.settings.chunks = chunks),
-            "verify" => yes(value).map(|verify| self.settings.verify = verify),
-            "replace" => yes(value).map(|replace| self.replace = replace),
-            "spool" => {
-                self.spool = Some(PathBuf::from(value));
-                Ok(())
-            }
-            "jobs" => {
-                let jobs = value.parse().ok().filter(|&jobs| jobs > 0);
-                jobs.ok_or_else(|| Error::usage("not a whole number of at least 1")).map(|jobs| self.jobs = jobs)
-            }
-            "max_mem" => parse_size(value).map(|size| self.max_mem = size),
-            _ if is_of_quality(key) => set_quality(&mut self.settings.quality, key, value),
-            _ => Err(Error::usage("there is no such option")
-                .hint(format!("options are {}, and bounds such as max_abs_error", WORDS.join(", ")))),
-        }
-        .map_err(at)
+        self.set_one(key, value).map_err(|error| error.at(format!("option '{key}={value}'")))
     }
 
-    /// `engine` with the resources that are stated here.
-    pub(super) fn engine(&self, engine: &Engine) -> Engine {
-        Engine { jobs: self.jobs.max(1), max_mem: self.max_mem, cancel: std::sync::Arc::default(), ..engine.clone() }
+    fn set_one(&mut self, key: &str, value: &str) -> Result<()> {
+        match key {
+            "goal" => self.settings.goal = value.parse()?,
+            "portable" => self.settings.portable = Some(value.parse()?),
+            "chain" => self.settings.chain = Some(value.parse()?),
+            "chunks" => self.settings.chunks = value.parse()?,
+            "verify" => self.settings.verify = yes(value)?,
+            "replace" => self.replace = yes(value)?,
+            _ if self.resources.set(key, value)? => {}
+            _ if is_of_quality(key) => set_quality(&mut self.settings.quality, key, value)?,
+            _ => {
+                return Err(Error::usage("there is no such option")
+                    .hint(format!("options are {}, and bounds such as max_abs_error", WORDS.join(", "))));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -113,14 +88,6 @@ fn set_quality(quality: &mut Quality, key: &str, value: &str) -> Result<()> {
     }
 }
 
-fn yes(text: &str) -> Result<bool> {
-    match text {
-        "yes" => Ok(true),
-        "no" => Ok(false),
-        _ => Err(Error::usage("neither yes nor no")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,7 +100,7 @@ mod tests {
             options.set(key, value).unwrap();
         }
         options.set("max_abs_error", "0.5").unwrap();
-        assert_eq!((options.jobs, options.max_mem, options.replace), (2, 1 << 30, true));
+        assert_eq!((options.resources.jobs, options.resources.max_mem, options.replace), (2, 1 << 30, true));
         assert_eq!(options.settings.quality.max_abs_error, Some(0.5));
         for (key, value) in
             [("jobs", "0"), ("replace", "true"), ("goals", "ratio"), ("max_error", "1"), ("chunks", "a")]

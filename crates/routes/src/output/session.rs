@@ -8,17 +8,18 @@ use knarr_array::comm::{Comm, ROOT, agree};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::region::{Region, Regions};
 use knarr_flow::engine::Engine;
-use knarr_flow::network::url_of;
 use knarr_flow::pipeline::check_chains;
 use knarr_flow::settings::{ChunkRule, Rule, Settings};
-use knarr_handover::{Handover, Place, Put, PutSpool, Serving};
+use knarr_flow::urls::url_of;
+use knarr_formats::output::{self, OutputKind};
+use knarr_handover::{Handover, Put, PutLog, PutSpool, RankLocation, Serving};
 use serde::{Deserialize, Serialize};
 
 use super::definitions::{Definition, Definitions, Value};
 use super::delivery::{MadeByOne, Making, Written};
 use super::nodes::Nodes;
 use super::options::{Options, rule};
-use crate::compress::{OutputFormat, RepackOptions, vacant_format};
+use crate::compress::{RepackOptions, vacant_kind};
 
 /// A file that a program writes from all its ranks. One of them makes it; those on other nodes answer it when it asks for their
 /// values, in threads that send no messages.
@@ -31,9 +32,9 @@ use crate::compress::{OutputFormat, RepackOptions, vacant_format};
 pub struct Output<C: Comm> {
     engine: Engine,
     path: PathBuf,
-    format: OutputFormat,
+    kind: &'static dyn OutputKind,
     options: Options,
-    handover: Handover<C, MadeByOne, PutSpool>,
+    handover: Handover<C, MadeByOne, PutLog>,
     definitions: Definitions,
     /// Answers the rank that makes the file, if that is on another node.
     serving: Option<Serving>,
@@ -47,7 +48,7 @@ pub struct Output<C: Comm> {
 #[derive(Serialize, Deserialize)]
 struct Handed {
     defined: Vec<Definition>,
-    place: Place,
+    place: RankLocation,
     blocked_seconds: f64,
 }
 
@@ -63,30 +64,30 @@ impl<C: Comm> Output<C> {
         let made = made.and_then(|(engine, options)| {
             options.settings.check_qualities()?;
             // The others would only see what rank 0 sees, later.
-            let format = match comm.rank() {
+            let kind = match comm.rank() {
                 ROOT => {
                     let wanted = RepackOptions { replaces: options.replace.into(), ..RepackOptions::default() };
-                    let format = vacant_format(path, &wanted)?;
+                    let kind = vacant_kind(path, &wanted)?;
                     check_directory(path)?;
-                    format
+                    kind
                 }
-                _ => OutputFormat::of(path)?,
+                _ => output::of(path)?,
             };
-            let target = format.target(options.settings.portable);
+            let target = kind.limits(options.settings.portable);
             let checked = target.and_then(|target| check_chains(&engine.codecs, &options.settings, target));
             checked.map_err(|error| error.at(path.display().to_string()))?;
-            Ok((engine, options, format))
+            Ok((engine, options, kind))
         });
-        let (engine, options, format) = agree(&comm, made)?;
-        let Nodes { is_near, ranks_here } = Nodes::meet(&comm, path)?;
+        let (engine, options, kind) = agree(&comm, made)?;
+        let Nodes { is_near, ranks_here } = Nodes::exchange(&comm, path)?;
         let disk = if url_of(path).is_some() { std::env::temp_dir() } else { directory_of(path) };
-        let spool = PutSpool::open(options.spool.as_deref(), &disk, ranks_here, options.memory);
-        let spool = agree(&comm, spool)?;
-        let engine = options.engine(&engine);
+        let spool = options.resources.spool.as_deref();
+        let spool = agree(&comm, PutSpool::open(spool, &disk, ranks_here))?;
+        let engine = options.resources.engine(&engine);
         let mut handover = Handover::new(comm, spool, std::sync::Arc::clone(&engine.cancel));
         handover.expect(0);
         let (definitions, path, serving) = (Definitions::default(), path.to_owned(), None);
-        Ok(Self { engine, path, format, options, handover, definitions, serving, is_near, steps: 0, outcome: None })
+        Ok(Self { engine, path, kind, options, handover, definitions, serving, is_near, steps: 0, outcome: None })
     }
 
     /// Defines a dimension; without a length it can grow, and is as long as what is put along it. Not collective, but all
@@ -136,7 +137,7 @@ impl<C: Comm> Output<C> {
         }
         let settings = Settings { rules: vec![rule], ..self.options.settings.clone() };
         settings.check_qualities()?;
-        check_chains(&self.engine.codecs, &settings, self.format.target(settings.portable)?)
+        check_chains(&self.engine.codecs, &settings, self.kind.limits(settings.portable)?)
     }
 
     /// Sets an attribute of a variable, or of the file. `_FillValue` is what elements are that nobody puts; without it they
@@ -205,7 +206,7 @@ impl<C: Comm> Output<C> {
     pub fn end_step(&mut self) -> Result<()> {
         let _inside = self.handover.enter();
         let mine = self.state().map(|()| self.definitions.news().to_vec());
-        let all = self.handover.meet("end_step", Some(self.steps), mine)?;
+        let all = self.handover.exchange("end_step", Some(self.steps), mine)?;
         self.agree(&all)?;
         self.steps += 1;
         Ok(())
@@ -235,7 +236,7 @@ impl<C: Comm> Output<C> {
         let blocked_seconds = self.handover.take_blocked().as_secs_f64();
         let defined = self.definitions.news().to_vec();
         let mine = self.state().and_then(|()| self.place()).map(|place| Handed { defined, place, blocked_seconds });
-        let all = self.handover.meet("commit", None, mine)?;
+        let all = self.handover.exchange("commit", None, mine)?;
         drop(inside);
         let (mut defined, mut ranks, mut blocked_seconds) = (Vec::new(), Vec::new(), 0.0f64);
         for handed in all {
@@ -251,9 +252,9 @@ impl<C: Comm> Output<C> {
     }
 
     /// Where the rank that makes the file finds the values of this one.
-    fn place(&mut self) -> Result<Place> {
+    fn place(&mut self) -> Result<RankLocation> {
         if self.is_near {
-            return Ok(Place::near(self.handover.spool()));
+            return Ok(RankLocation::near(self.handover.spool()));
         }
         let serving =
             Serving::start(self.handover.spool()).map_err(|error| error.at(self.path.display().to_string()))?;
@@ -261,14 +262,14 @@ impl<C: Comm> Output<C> {
     }
 
     /// Begins to make the file. Collective.
-    fn start(&mut self, ranks: Vec<Place>, blocked_seconds: f64) -> Result<()> {
+    fn start(&mut self, ranks: Vec<RankLocation>, blocked_seconds: f64) -> Result<()> {
         let is_maker = self.handover.comm().rank() == ROOT;
         let making = is_maker.then(|| self.making(ranks, blocked_seconds)).transpose();
         let making = agree(self.handover.comm(), making)?;
         self.handover.start(0, MadeByOne(making))
     }
 
-    fn making(&self, ranks: Vec<Place>, blocked_seconds: f64) -> Result<Making> {
+    fn making(&self, ranks: Vec<RankLocation>, blocked_seconds: f64) -> Result<Making> {
         // What the program has put is not lost to a wish.
         let mut settings = Settings { lenient: true, ..self.options.settings.clone() };
         for (variable, wishes) in self.definitions.wishes() {
@@ -281,7 +282,7 @@ impl<C: Comm> Output<C> {
             settings,
             ranks,
             path: self.path.clone(),
-            format: self.format,
+            kind: self.kind,
             replace: self.options.replace,
             command: self.options.command.clone(),
             blocked_seconds,
@@ -294,9 +295,8 @@ impl<C: Comm> Output<C> {
     /// # Errors
     /// On all ranks, why there is no file; `Usage` if it was not committed.
     pub fn test(&mut self) -> Result<bool> {
-        let is_done = self.check_committed().map(|()| self.handover.is_delivered());
-        let all = self.handover.meet("test", None, is_done)?;
-        match all.iter().all(|&done| done) {
+        let committed = self.check_committed();
+        match self.handover.test(committed)? {
             true => self.settle().map(|()| true),
             false => Ok(false),
         }
@@ -308,7 +308,7 @@ impl<C: Comm> Output<C> {
     /// As for [`Output::test`].
     pub fn wait(&mut self) -> Result<()> {
         let committed = self.check_committed();
-        self.handover.meet("wait", None, committed)?;
+        self.handover.exchange("wait", None, committed)?;
         self.settle()
     }
 

@@ -6,7 +6,7 @@ use knarr_array::quality::Observed;
 use knarr_array::region::{Placed, Region, chunk_count, chunk_position, chunk_region, copy_region, fill, pad_chunk};
 use knarr_flow::pipeline::{Buffers, ChunkEncoder};
 use knarr_flow::store::{Source, Values};
-use knarr_formats::zarr::{Anew, ZarrSource};
+use knarr_formats::zarr::{Recode, ZarrSource};
 
 /// An array and the values for a part of it.
 pub(super) struct Array<'a> {
@@ -15,7 +15,7 @@ pub(super) struct Array<'a> {
     pub(super) index: usize,
     /// As it is: its shape is that from before.
     pub(super) variable: &'a Variable,
-    pub(super) anew: Anew,
+    pub(super) recode: Recode,
     /// Shape that the array will have.
     pub(super) shape: &'a [u64],
     pub(super) region: &'a Region,
@@ -56,7 +56,7 @@ impl Object {
 impl Array<'_> {
     /// The object at a position in the grid of objects.
     pub(super) fn object(&self, position: &[u64]) -> Result<Object> {
-        let region = chunk_region(self.shape, &self.anew.object_shape(), position);
+        let region = chunk_region(self.shape, &self.recode.object_shape(), position);
         let wanted = region.intersection(self.region).ok_or_else(|| Error::internal("an object beside the part"))?;
         Ok(Object { region, wanted, position: position.to_vec() })
     }
@@ -74,7 +74,7 @@ impl Array<'_> {
     /// The bytes of the object, and what was observed of rounding. `given` are the values for its part, if they were read
     /// before; of an object that is not whole what is there is read now.
     pub(super) fn encoded(&self, object: &Object, given: Option<&[u8]>) -> Result<(Vec<u8>, Observed)> {
-        let per_object = &self.anew.per_object;
+        let per_object = &self.recode.per_object;
         let (mut buffers, mut observed) = (Buffers::default(), Observed::default());
         let mut chunks = Vec::new();
         let unit = vec![1; per_object.len()];
@@ -84,7 +84,7 @@ impl Array<'_> {
                 object.position.iter().zip(per_object).zip(&within).map(|((at, n), within)| at * n + within).collect();
             chunks.push(self.chunk(object, &position, given, &mut buffers, &mut observed)?);
         }
-        Ok((self.anew.object(chunks), observed))
+        Ok((self.recode.object(chunks), observed))
     }
 
     /// One chunk of the object; `None` if there is and was nothing.
@@ -96,7 +96,7 @@ impl Array<'_> {
         buffers: &mut Buffers,
         observed: &mut Observed,
     ) -> Result<Option<Vec<u8>>> {
-        let (chunk, padding) = (&self.anew.chunk, self.variable.padding_bytes());
+        let (chunk, padding) = (&self.recode.chunk, self.variable.padding_bytes());
         let region = chunk_region(self.shape, chunk, position);
         let before = region.intersection(&Region::whole(&self.variable.shape));
         let Some(part) = region.intersection(&object.wanted) else {

@@ -9,12 +9,12 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::quality::Observed;
 use knarr_array::region::{Region, each_chunk};
 use knarr_codec::chain::ChainSpec;
-use knarr_flow::change_store::ChangeStore;
 use knarr_flow::engine::{Engine, Progress};
+use knarr_flow::mutable_store::MutableStore;
 use knarr_flow::pipeline::{ChunkEncoder, Container};
 use knarr_flow::settings::Settings;
 use knarr_flow::store::{Source, Values};
-use knarr_formats::zarr::{Anew, ZarrSource};
+use knarr_formats::zarr::{Recode, ZarrSource};
 
 use super::object::{Array, Object};
 use super::promise::promise;
@@ -38,7 +38,7 @@ pub struct Part {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sharing {
     /// Others, who hold the store while they do so.
-    Held,
+    StoreLock,
     /// Nobody.
     Alone,
 }
@@ -60,7 +60,7 @@ pub struct Written {
 
 /// A store that is to be changed.
 pub struct Target {
-    store: Arc<dyn ChangeStore>,
+    store: Arc<dyn MutableStore>,
     source: ZarrSource,
 }
 
@@ -69,7 +69,7 @@ impl Target {
     ///
     /// # Errors
     /// What reading reports.
-    pub fn open(engine: &Engine, store: Arc<dyn ChangeStore>) -> Result<Self> {
+    pub fn open(engine: &Engine, store: Arc<dyn MutableStore>) -> Result<Self> {
         let place = store.place();
         let source = ZarrSource::open_uncounted(store.objects(), Path::new(&place), &engine.codecs)?;
         Ok(Self { store, source })
@@ -79,8 +79,8 @@ impl Target {
     ///
     /// # Errors
     /// `NotFound` if there is no such array.
-    pub fn anew(&self, engine: &Engine, path: &str) -> Result<Option<Anew>> {
-        self.source.anew(self.index(path)?, &engine.codecs)
+    pub fn recode(&self, engine: &Engine, path: &str) -> Result<Option<Recode>> {
+        self.source.recode(self.index(path)?, &engine.codecs)
     }
 
     /// All values of an array, in the byte order of the machine.
@@ -111,22 +111,22 @@ impl Target {
         let index = self.index(&part.path)?;
         let variable = self.source.model().variable(index)?;
         let place = |error: Error| error.at_variable(variable.name());
-        let anew = self.source.anew(index, &engine.codecs)?;
-        let anew = anew.ok_or_else(|| place(Error::internal("no chain has the codecs of the array")))?;
+        let recode = self.source.recode(index, &engine.codecs)?;
+        let recode = recode.ok_or_else(|| place(Error::internal("no chain has the codecs of the array")))?;
         part.region.check_inside(&part.shape).map_err(place)?;
-        let spec = variable.chunk_spec(&anew.chunk);
+        let spec = variable.chunk_spec(&recode.chunk);
         let encoder = |chain: &ChainSpec, fallback: Option<&ChainSpec>, bound| {
             let spec = spec.clone();
             ChunkEncoder::new(&engine.codecs, chain, fallback, spec, bound, settings.verify, Container::Codecs)
         };
-        let promised = promise(&engine.codecs, coordinates, variable, &anew.chain, settings).map_err(place)?;
-        let lossless = encoder(&anew.chain, None, None)?;
+        let promised = promise(&engine.codecs, coordinates, variable, &recode.chain, settings).map_err(place)?;
+        let lossless = encoder(&recode.chain, None, None)?;
         let (encoder, exact) = match promised {
             None => (lossless, None),
-            Some((bound, chain)) => (encoder(&chain, Some(&anew.chain), Some(bound))?, Some(lossless)),
+            Some((bound, chain)) => (encoder(&chain, Some(&recode.chain), Some(bound))?, Some(lossless)),
         };
         let (source, shape, region) = (&self.source, part.shape.as_slice(), &part.region);
-        Ok(Array { source, index, variable, anew, shape, region, values, number, encoder, exact })
+        Ok(Array { source, index, variable, recode, shape, region, values, number, encoder, exact })
     }
 }
 
@@ -153,12 +153,12 @@ pub fn write_part(
     let arrays = arrays.collect::<Result<Vec<_>>>().map_err(place)?;
     let mut objects = Vec::new();
     for array in &arrays {
-        each_chunk(array.region, &array.anew.object_shape(), |position| {
+        each_chunk(array.region, &array.recode.object_shape(), |position| {
             objects.push((array, array.object(position)?));
             Ok::<_, Error>(())
         })?;
     }
-    let is_shared = |object: &Object| sharing == Sharing::Held && !object.is_whole();
+    let is_shared = |object: &Object| sharing == Sharing::StoreLock && !object.is_whole();
     if let Some((array, _)) = objects.iter().find(|(_, object)| is_shared(object)) {
         refuse_unheld(engine, store.as_ref(), array).map_err(place)?;
     }
@@ -166,7 +166,7 @@ pub fn write_part(
     let input_bytes = objects.iter().map(|(array, object)| object.elements() * size_of(array)).sum();
     progress.begin("write", input_bytes);
     values.limit_cache(usize::try_from(engine.cache()).unwrap_or(usize::MAX));
-    let largest = arrays.iter().map(|array| array.anew.object_shape().iter().product::<u64>() * size_of(array)).max();
+    let largest = arrays.iter().map(|array| array.recode.object_shape().iter().product::<u64>() * size_of(array)).max();
     // An object's values, what is there, and what is made of it.
     let engine = engine.fitting(largest.unwrap_or(0).saturating_mul(3));
     let waiting = Waiting::new(store.as_ref());
@@ -208,12 +208,12 @@ pub fn write_part(
 
 /// Objects that are put together with others.
 struct Waiting<'a> {
-    store: &'a dyn ChangeStore,
+    store: &'a dyn MutableStore,
     objects: Mutex<Vec<(String, Vec<u8>)>>,
 }
 
 impl<'a> Waiting<'a> {
-    fn new(store: &'a dyn ChangeStore) -> Self {
+    fn new(store: &'a dyn MutableStore) -> Self {
         Self { store, objects: Mutex::default() }
     }
 
@@ -237,11 +237,11 @@ impl<'a> Waiting<'a> {
 }
 
 /// Refuses objects that others may write at the same time where nobody can be kept from it.
-fn refuse_unheld(engine: &Engine, store: &dyn ChangeStore, array: &Array<'_>) -> Result<()> {
+fn refuse_unheld(engine: &Engine, store: &dyn MutableStore, array: &Array<'_>) -> Result<()> {
     if store.hold(&|| engine.check_cancelled())?.is_some() {
         return Ok(());
     }
-    let shape = array.anew.object_shape();
+    let shape = array.recode.object_shape();
     Err(Error::usage(format!(
         "the region covers objects of {shape:?} elements in part, which others may write at the same time, and this \
          store cannot be locked"

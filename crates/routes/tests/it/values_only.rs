@@ -20,7 +20,7 @@ use knarr_formats::select;
 use knarr_routes::compress::{RepackOptions, repack_source};
 use knarr_testing::data::{Pattern, Random, SHAPES, sample};
 use knarr_testing::memory::{MemorySource, NamedArray};
-use knarr_testing::source_suite;
+use knarr_testing::suites;
 
 fn engine(jobs: usize) -> Engine {
     Engine { jobs, ..Engine::new(CodecList::pure()) }
@@ -73,7 +73,7 @@ fn raw_files_hold_every_type_and_shape_in_both_orders() {
             std::fs::write(&path, stored).unwrap();
             let layout = RawLayout { shape: extents, dtype, order: Endian::Big, offset: 5, name: None };
             let source = RawSource::open(&path, &path, &layout).unwrap();
-            assert_eq!(source_suite::check(&source), 1);
+            assert_eq!(suites::source::check(&source), 1);
             assert!(variable(&source, 0).1 == bytes, "{dtype} {shape:?}");
         }
     }
@@ -115,7 +115,7 @@ fn one_of_several_variables_can_be_chosen() {
         Box::new(Generated::new(&[field("a=constant:1"), field("b=constant:7")]).unwrap())
     };
     let chosen = select(source(), &["b".to_owned()]).unwrap();
-    assert_eq!(source_suite::check(&*chosen), 1);
+    assert_eq!(suites::source::check(&*chosen), 1);
     let path = folder.file("b.raw");
     repack_source(&engine(1), chosen, &path, &Settings::default(), &RepackOptions::default(), &Silent).unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), [7, 7, 7]);
@@ -172,7 +172,7 @@ fn tables_keep_every_number() {
 #[test]
 fn columns_and_matrices_and_missing_values() {
     let source = table(b"\xEF\xBB\xBF# station 7\ntime, T [K],\"a, b/c\"\n1,271.5,3\n2,,\n\n3,NaN,-4\n").unwrap();
-    assert_eq!(source_suite::check(&source), 3);
+    assert_eq!(suites::source::check(&source), 3);
     let (time, values) = variable(&source, 0);
     assert_eq!((time.name(), time.dtype, integers(&values)), ("time", DType::I64, vec![1, 2, 3]));
     assert_eq!(time.dimensions, [Some("row".to_owned())]);
@@ -188,7 +188,7 @@ fn columns_and_matrices_and_missing_values() {
 
     for text in ["1;2;3\n4;5;6\n", "1 2  3\n 4\t5 6\n", "1\t2\t3\r\n4\t5\t6\r\n", "# 1,2\n1,2,3\n4,5,6"] {
         let source = table(text.as_bytes()).unwrap();
-        assert_eq!(source_suite::check(&source), 1);
+        assert_eq!(suites::source::check(&source), 1);
         let (matrix, values) = variable(&source, 0);
         assert_eq!(
             (matrix.name(), matrix.shape.as_slice(), integers(&values)),
@@ -294,7 +294,7 @@ fn hostile_bytes_are_read_or_refused() {
         let text: Vec<u8> = (0..random.below(30)).flat_map(|_| PIECES[random.below(PIECES.len())].to_vec()).collect();
         match table(&text) {
             Ok(source) => {
-                assert!(source_suite::check(&source) > 0);
+                assert!(suites::source::check(&source) > 0);
                 read += 1;
             }
             Err(error) => {

@@ -30,12 +30,12 @@ use super::ledger::{Closing, Ledger};
 use super::outcome::{Became, Row};
 use super::start::program::GRACE;
 use super::start::ranks;
-use super::start::restart::{Places, Restarted, bring_back};
-use crate::means::Means;
+use super::start::restart::{RestartPaths, Restarted, bring_back};
 use crate::notices::Notices;
-use crate::processes::System;
 use crate::watch::{Complete, Directory, End, Finished, Host, Made, Packing, Rules, Steps, Verdict, Watching, Writers};
 use crate::watch::{are_written, take};
+use knarr_capture::processes::System;
+use knarr_worker::means::Means;
 
 /// How long a file rests before it is taken for finished, if the rule does not say.
 const SETTLE: Duration = Duration::from_secs(2);
@@ -43,7 +43,7 @@ const SETTLE: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_mins(10);
 
 /// A rule whose files will be watched.
-pub(super) struct Kept {
+pub(super) struct WatchedRule {
     rule: FileRule,
     names: Pattern,
     /// Absolute directory that the names are below.
@@ -59,26 +59,31 @@ pub(super) struct Kept {
 ///
 /// # Errors
 /// `Config` for rules that cannot be served, `Exists` if another watch writes to the same sets, `Write`.
-pub(super) fn prepare(config: &Config, path: &Path, command: &[OsString], notices: &dyn Notices) -> Result<Vec<Kept>> {
+pub(super) fn prepare(
+    config: &Config,
+    path: &Path,
+    command: &[OsString],
+    notices: &dyn Notices,
+) -> Result<Vec<WatchedRule>> {
     let here = std::env::current_dir().map_err(|error| Error::read(Path::new("."), &error))?;
     let beside = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let beside = beside.parent().unwrap_or(Path::new("/"));
-    let mut kept: Vec<Kept> = Vec::new();
-    for (number, rule) in config.file.iter().enumerate().filter(|(_, rule)| rule.route == Route::Checkpoint) {
+    let mut rules: Vec<WatchedRule> = Vec::new();
+    for (number, rule) in config.file.iter().enumerate().filter(|(_, rule)| rule.route() == Route::Checkpoint) {
         let place =
             |error: Error| error.at(format!("[[file]] pattern '{}'", rule.pattern)).at(path.display().to_string());
-        let sets = beside.join(rule.checkpoint.sets.as_deref().unwrap_or(Path::new("sets")));
-        if let Some(other) = kept.iter().find(|other| other.sets == sets) {
+        let sets = beside.join(rule.checkpoint().sets.as_deref().unwrap_or(Path::new("sets")));
+        if let Some(other) = rules.iter().find(|other| other.sets == sets) {
             let error =
                 Error::new(ErrorKind::Config, format!("'{}' has the same directory for sets", other.rule.pattern));
             return Err(place(error.hint("write sets = \"…\" into each rule, with names of their own")));
         }
-        kept.push(Kept::new(config, number, rule, &here, sets, command, notices).map_err(place)?);
+        rules.push(WatchedRule::new(config, number, rule, &here, sets, command, notices).map_err(place)?);
     }
-    Ok(kept)
+    Ok(rules)
 }
 
-impl Kept {
+impl WatchedRule {
     fn new(
         config: &Config,
         number: usize,
@@ -110,7 +115,7 @@ impl Kept {
     /// # Errors
     /// As for [`bring_back`].
     pub(super) fn restart(&self, engine: &Engine, force: bool, notices: &dyn Notices) -> Result<Option<Restarted>> {
-        let places = Places { sets: &self.sets, root: &self.root, pattern: &self.names, force, notices };
+        let places = RestartPaths { sets: &self.sets, root: &self.root, pattern: &self.names, force, notices };
         let begin = Instant::now();
         let restarted = bring_back(engine, &places)?;
         if let Some(Restarted { set, there: 0, .. }) = &restarted {
@@ -168,7 +173,7 @@ fn ranks_of(
     if !in_names {
         return Ok(0..=0);
     }
-    if let Some(ranks) = &rule.checkpoint.ranks {
+    if let Some(ranks) = &rule.checkpoint().ranks {
         return Ok(ranks.0.clone());
     }
     let tasks = std::env::var("SLURM_NTASKS").ok();
@@ -177,7 +182,7 @@ fn ranks_of(
             .hint("write ranks = 64 into the rule, or start the program with mpirun -n 64 under 'knarr run'")
     })?;
     let last = told.ranks.saturating_sub(1);
-    notices.tell(&format!(
+    notices.notify(&format!(
         "'{}': ranks 0 to {last} write files, as {} says; else write ranks into the rule",
         rule.pattern, told.by
     ));
@@ -214,11 +219,16 @@ impl Watches {
     ///
     /// # Errors
     /// `Internal` if there are no threads to be had.
-    pub(super) fn start(kept: Vec<Kept>, engine: &Engine, means: &Means, notices: &Arc<dyn Notices>) -> Result<Self> {
+    pub(super) fn start(
+        rules: Vec<WatchedRule>,
+        engine: &Engine,
+        means: &Means,
+        notices: &Arc<dyn Notices>,
+    ) -> Result<Self> {
         let known =
             Arc::new(Known { ledger: Mutex::default(), ended: Mutex::default(), cancel: Arc::clone(&engine.cancel) });
         let mut threads = Vec::new();
-        for kept in kept {
+        for watched_rule in rules {
             let internal = |error: std::io::Error| Error::internal(format!("cannot start a thread: {error}"));
             let (teller, news) = UnixStream::pair().map_err(internal)?;
             let watched = Watched {
@@ -227,11 +237,11 @@ impl Watches {
                 means: means.clone(),
                 notices: Arc::clone(notices),
                 news,
-                settle: kept.rule.checkpoint.settle.map_or(SETTLE, |time| time.0),
+                settle: watched_rule.rule.checkpoint().settle.map_or(SETTLE, |time| time.0),
                 rows: Vec::new(),
-                rule: kept.rule.clone(),
+                rule: watched_rule.rule.clone(),
             };
-            let work = move || watched.watch(kept);
+            let work = move || watched.watch(watched_rule);
             let thread = std::thread::Builder::new().name("checkpoint".to_owned()).spawn(work).map_err(internal)?;
             threads.push((teller, thread));
         }
@@ -244,8 +254,8 @@ impl Watches {
     }
 
     /// Hears what a process did; of files, only restart files matter.
-    pub(super) fn hear(&self, message: Message) {
-        self.known.ledger().hear(message);
+    pub(super) fn on_message(&self, message: Message) {
+        self.known.ledger().on_message(message);
     }
 
     /// Looks after restart files whose closing nobody tells of.
@@ -282,12 +292,10 @@ impl Watches {
 pub(super) fn is_of_restart_file(config: &Config, message: &Message) -> bool {
     match &message.event {
         Event::Opened { path, .. }
-        | Event::Created { path, .. }
-        | Event::Across { path, .. }
         | Event::InParts { path }
         | Event::Passed { path, .. }
-        | Event::Apart { path, .. }
-        | Event::Closed { path, .. } => config.rule_for(path).is_some_and(|rule| rule.route == Route::Checkpoint),
+        | Event::Unwatched { path, .. }
+        | Event::Closed { path, .. } => config.rule_for(path).is_some_and(|rule| rule.route() == Route::Checkpoint),
         Event::Calls
         | Event::Started
         | Event::HandedOver { .. }
@@ -296,7 +304,7 @@ pub(super) fn is_of_restart_file(config: &Config, message: &Message) -> bool {
         | Event::NotHandedOver { .. }
         | Event::Asked { .. }
         | Event::Received { .. }
-        | Event::Flown { .. }
+        | Event::LossyTransfer { .. }
         | Event::Missed { .. }
         | Event::Waits(_)
         | Event::Awaits { .. }
@@ -318,9 +326,9 @@ struct Watched {
 }
 
 impl Watched {
-    fn watch(mut self, kept: Kept) -> Vec<Row> {
+    fn watch(mut self, watched: WatchedRule) -> Vec<Row> {
         let rules = Rules {
-            ranks: kept.ranks.clone(),
+            ranks: watched.ranks.clone(),
             settle: self.settle,
             patience: PATIENCE,
             force: true,
@@ -330,18 +338,18 @@ impl Watched {
         };
         let packing = Packing {
             steps: Steps::new(rules),
-            sets: kept.sets,
-            remove: kept.rule.checkpoint.remove_originals.unwrap_or_default(),
-            keep: kept.rule.checkpoint.keep.map(std::num::NonZeroU32::get),
+            sets: watched.sets,
+            remove: watched.rule.checkpoint().remove_originals.unwrap_or_default(),
+            keep: watched.rule.checkpoint().keep.map(std::num::NonZeroU32::get),
             by: By::Run,
         };
-        let mut watching = Watching { directory: kept.directory, writers: Writers::default(), packing };
+        let mut watching = Watching { directory: watched.directory, writers: Writers::default(), packing };
         let mut told = String::new();
         while let Err(error) = watching.run(&mut self) {
             // A file system that does not answer may do so again.
             if error.to_string() != told {
                 told = error.to_string();
-                self.tell(&error);
+                self.notify(&error);
             }
             if self.end() != End::Open {
                 break;
@@ -352,7 +360,7 @@ impl Watched {
             self.row(Some(step), Became::Left(format!("it {why}; its files stay")));
         }
         if self.rows.is_empty() {
-            let why = format!("no file of it was written in {}", kept.root.display());
+            let why = format!("no file of it was written in {}", watched.root.display());
             self.row(None, Became::Left(why));
         }
         self.rows
@@ -460,7 +468,7 @@ impl Host for Watched {
         complete.unproven()
     }
 
-    fn tell(&mut self, error: &Error) {
+    fn notify(&mut self, error: &Error) {
         self.notices.warn(&error.to_string());
     }
 

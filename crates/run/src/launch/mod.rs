@@ -5,9 +5,9 @@
 //! [`Launch::prepare`] gets everything in order, and [`Launch::run`] starts the program and stays until its files are done.
 //! [`recover`] finishes what a run that was killed has left.
 //!
-//! Reading order: `start` (what must be in order, the program), `work` (the main loop: it hears [`news`], the [`ledger`] decides what
-//! is closed, and [`outcome`] is what became of it), `jobs` (what is done with files), `spools` (directories of a run), [`names`] and
-//! [`waiting`] (programs that wait). If every rank is started by a launcher, one on each node serves them, and those of several
+//! Reading order: `start` (what must be in order, the program), [`supervisor`] (the main loop: it hears [`news`], the [`ledger`]
+//! decides what is closed, and [`outcome`] and [`report`] are what became of it), `knarr_decisions` (which job begins next, how well files are encoded), `jobs` (what is
+//! done with files), `spools` (directories of a run), [`names`] and [`waiting`] (programs that wait). If every rank is started by a launcher, one on each node serves them, and those of several
 //! nodes make files together (`aggregators`). Components that transfer files to each other are `coupling`; restart files,
 //! [`checkpoint`].
 
@@ -19,25 +19,31 @@ mod ledger;
 mod names;
 mod news;
 mod outcome;
+mod report;
 mod spools;
 mod start;
+mod supervisor;
 mod waiting;
-mod work;
 
-pub(crate) use aggregators::flight::FindBounds;
-pub use aggregators::flight::Flown;
+pub(crate) use aggregators::lossy_transfers::FindBounds;
+pub use aggregators::lossy_transfers::LossyTransfer;
 pub(crate) use jobs::ahead::EncodeAhead;
-pub(crate) use jobs::deliver::{Deliver, Show};
+pub(crate) use jobs::deliver::{Deliver, Transcode};
+pub(crate) use jobs::drain::Drain;
 pub(crate) use jobs::estimate::Estimate;
 pub(crate) use jobs::hand_back::Unpack;
-pub use jobs::tasks::Found;
-pub(crate) use jobs::tasks::{Look, PackFile};
+pub(crate) use jobs::staging::Seal;
+pub(crate) use jobs::tasks::PackFile;
+pub use knarr_decisions::planner::Forecasts;
+pub use knarr_decisions::promises::Latencies;
 pub use knarr_handover::Crossed;
 pub use knarr_names::Call;
 pub use names::NameWaits;
 pub use outcome::{Became, Done, Outcome, Row, packed, undelivered};
 pub use spools::recover::recover;
-pub use spools::taken::Taken;
+pub use spools::spool_usage::{SpoolUsage, TierUsage};
+pub use spools::waiting::{HeldTier, RunningTiers, running_tiers};
+pub use start::joined::join;
 pub use start::options::Options;
 pub use start::program::{CANNOT_BEGIN, NotStarted};
 
@@ -47,15 +53,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use knarr_array::error::Result;
-use knarr_choose::plan::Destination;
+use knarr_choose::form::Form;
 use knarr_flow::energy::Site;
 use knarr_routes::compress::{Repacked, refuse_other_plan, save_plan};
 
-use crate::means::Means;
 use crate::notices::Notices;
-use aggregators::first::{Other, Role};
+use aggregators::node_leader::{Follower, Role};
 use checkpoint::Watches;
-use start::prepare::Begun;
+use knarr_worker::means::Means;
+use start::prepare::RunSetup;
 use start::supervise::{Supervised, supervise};
 
 /// A program that may start.
@@ -64,9 +70,9 @@ pub struct Launch(Launcher);
 /// Who looks after it.
 enum Launcher {
     /// This process.
-    First(Box<Begun>),
+    NodeLeader(Box<RunSetup>),
     /// Another `knarr run` on this node, which serves all ranks that are there.
-    Other { other: Other, program: Vec<OsString>, notices: Arc<dyn Notices> },
+    Follower { follower: Follower, program: Vec<OsString>, notices: Arc<dyn Notices> },
 }
 
 /// How a run ended.
@@ -92,7 +98,11 @@ pub struct Ran {
     /// Bytes that other nodes have asked of this one, by the names of what they went over.
     pub sent: BTreeMap<&'static str, u64>,
     /// What values took that waited for their files.
-    pub taken: Taken,
+    pub usage: SpoolUsage,
+    /// How well it was predicted what files become that wait in tiers; `None` if there were none.
+    pub forecasts: Option<Forecasts>,
+    /// How long these took to be safe.
+    pub latencies: Latencies,
     /// Calls that have waited for files that were not there yet.
     pub name_waits: NameWaits,
     /// What the engine was made of.
@@ -107,12 +117,14 @@ impl Launch {
     /// # Errors
     /// Of what is not in order.
     pub fn prepare(options: Options, notices: Arc<dyn Notices>) -> Result<Self> {
-        let first = match aggregators::first::join(&options.config, options.component.as_deref())? {
+        let leader = match aggregators::node_leader::join(&options.config, options.component.as_deref())? {
             Role::Alone => None,
-            Role::First(first) => Some(first),
-            Role::Other(other) => return Ok(Self(Launcher::Other { other, program: options.program, notices })),
+            Role::NodeLeader(leader) => Some(leader),
+            Role::Follower(follower) => {
+                return Ok(Self(Launcher::Follower { follower, program: options.program, notices }));
+            }
         };
-        Ok(Self(Launcher::First(Box::new(start::prepare::prepare(options, notices, first)?))))
+        Ok(Self(Launcher::NodeLeader(Box::new(start::prepare::prepare(options, notices, leader)?))))
     }
 
     /// Starts the program, and stays until it has ended and its files are done.
@@ -120,45 +132,38 @@ impl Launch {
     /// # Errors
     /// `Internal` if the system has no threads to give. A program that cannot be started is a result.
     pub fn run(self) -> Result<Result<Ended, NotStarted>> {
-        let mut begun = match self.0 {
-            Launcher::First(begun) => begun,
-            Launcher::Other { other, program, notices } => {
-                return Ok(other.run(&program, &*notices)?.map(Ended::Served));
+        let mut setup = match self.0 {
+            Launcher::NodeLeader(setup) => setup,
+            Launcher::Follower { follower, program, notices } => {
+                return Ok(follower.run(&program, &*notices)?.map(Ended::Served));
             }
         };
-        let kept = std::mem::take(&mut begun.kept);
-        let watches = Watches::start(kept, &begun.engine, &begun.means, &begun.notices)?;
-        let Supervised { code, files, learnt, calls_seen, taken } = match supervise(&begun, &watches)? {
+        let watched = std::mem::take(&mut setup.watched);
+        let watches = Watches::start(watched, &setup.engine, &setup.means, &setup.notices)?;
+        let Supervised { code, files, calls_seen, usage, forecasts, latencies } = match supervise(&setup, &watches)? {
             Ok(supervised) => supervised,
             Err(not_started) => return Ok(Err(not_started)),
         };
         let (files, steps) = (files.into_list(), watches.finish());
-        if !learnt.is_empty() {
-            begun.learnt.take(&learnt, &begun.snapshot.config);
-            if let Err(error) = begun.learnt.save(&begun.learnt_path) {
-                begun.notices.warn(&format!("what was learnt of the files is not kept for the next run: {error}"));
-            }
-        }
         // What a signal stopped is told by the exit code, unless the program has a failure of its own to tell.
-        let code = begun.signals.stopped_code().filter(|_| code == 0).unwrap_or(code);
+        let code = setup.signals.stopped_code().filter(|_| code == 0).unwrap_or(code);
         // A program that has handed a file over counts on it.
         let code = if code == 0 { undelivered(&files) } else { code };
         // Plans come now: before, they could be in the way of a program that removes its directories.
-        let has_choices = |done: &&Repacked| {
-            done.plan.destination != Destination::Values && is_still(&done.output, done.output_bytes)
-        };
+        let has_choices =
+            |done: &&Repacked| done.plan.destination != Form::Values && is_still(&done.output, done.output_bytes);
         for done in packed(&files).filter(has_choices) {
             if let Err(error) =
                 refuse_other_plan(&done.output, false).and_then(|()| save_plan(&done.plan, &done.output))
             {
-                begun.notices.warn(&format!("the plan of {} is not saved: {error}", done.output.display()));
+                setup.notices.warn(&format!("the plan of {} is not saved: {error}", done.output.display()));
             }
         }
-        let site = begun.snapshot.config.site;
-        let is_beside = begun.first.as_ref().is_some_and(|first| first.may_have_others() && !first.has_root());
-        let name_waits = begun.names.waits();
-        let node = is_beside.then(|| begun.nodes.node().to_owned());
-        let sent = begun.nodes.sent();
+        let site = setup.snapshot.config.site;
+        let is_beside = setup.leader.as_ref().is_some_and(|leader| leader.may_have_others() && !leader.has_root());
+        let name_waits = setup.names.waits();
+        let node = is_beside.then(|| setup.nodes.node().to_owned());
+        let sent = setup.nodes.sent();
         Ok(Ok(Ended::Ran(Box::new(Ran {
             code,
             calls_seen,
@@ -166,9 +171,11 @@ impl Launch {
             steps,
             site,
             sent,
-            taken,
+            usage,
+            forecasts,
+            latencies,
             name_waits,
-            means: begun.means,
+            means: setup.means,
             node,
         }))))
     }

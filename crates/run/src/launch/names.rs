@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use knarr_capture::{HandedOver, place_of};
 use knarr_flow::engine::Progress;
-use knarr_names::{Began, Call, End, Keeper, Waited};
+use knarr_names::{Began, Call, End, Keeper, Lock, Waited};
 
 use super::aggregators::noting::Noting;
 use super::news::News;
 use super::outcome::Outcome;
 use super::spools::spool::Spool;
 use crate::notices::Notices;
-use crate::processes::{Processes, System};
+use knarr_capture::processes::{Processes, System};
 
 /// How long a call waits at most for a file while no file gets on.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -62,7 +62,13 @@ pub(super) struct Names {
     waits: Mutex<NameWaits>,
     /// Set when nobody listens any more.
     is_over: AtomicBool,
-    /// Bytes of the file under way that are done, and all of them.
+    /// How far the files under way are, by the names of their directories.
+    beats: Mutex<BTreeMap<Vec<u8>, Arc<FileProgress>>>,
+}
+
+/// Bytes of a file that are done, and all of them.
+#[derive(Default)]
+struct FileProgress {
     done: AtomicU64,
     all: AtomicU64,
 }
@@ -71,10 +77,10 @@ impl Names {
     /// Makes the page in the spool, and shows it to programs in the directory of the run. Without a page nobody waits; programs
     /// run all the same. `noting` is for other nodes.
     pub(super) fn of_run(spool: Option<&Spool>, run: &Path, noting: Option<Noting>, notices: &dyn Notices) -> Self {
-        let apart = noting.as_ref().map(Noting::apart);
+        let other_nodes = noting.as_ref().map(Noting::other_nodes);
         let keeper = spool.and_then(|spool| {
             let (path, link) = (spool.path().join(knarr_capture::NAMES), run.join(knarr_capture::NAMES));
-            let made = Keeper::create(&path, LIMIT, apart.as_ref());
+            let made = Keeper::create(&path, LIMIT, other_nodes.as_ref());
             let made = made.and_then(|keeper| std::os::unix::fs::symlink(&path, link).map(|()| keeper));
             made.inspect_err(|error| {
                 notices.warn(&format!("nobody waits for names of files that are not there yet: {error}"))
@@ -82,8 +88,7 @@ impl Names {
             .ok()
         });
         let (waits, is_over) = (Mutex::default(), AtomicBool::new(false));
-        let (done, all) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { keeper, noting, waits, is_over, done, all }
+        Self { keeper, noting, waits, is_over, beats: Mutex::default() }
     }
 
     /// Files come from other components, or go to some. To be said before the program starts.
@@ -93,15 +98,80 @@ impl Names {
         }
     }
 
+    /// False if programs do not see which names are pending, nor what waits in tiers.
+    pub(super) fn are_seen(&self) -> bool {
+        self.keeper.is_some()
+    }
+
+    /// The program may write files in tiers. To be said before it starts.
+    pub(super) fn writes_in_tiers(&self) {
+        self.keeper.iter().for_each(Keeper::writes_in_tiers);
+    }
+
+    /// Takes files for closed that the program has written in tiers, in these directories, but for those that `is_written` says are
+    /// not: that is asked when no process opens one to write any more without saying so. Returns what `close` makes of the others;
+    /// `None` if nothing can be said now.
+    pub(super) fn close_written<T>(
+        &self,
+        directories: &BTreeSet<PathBuf>,
+        is_written: impl FnOnce() -> Option<BTreeSet<PathBuf>>,
+        mut close: impl FnMut(&Path) -> T,
+    ) -> Option<Vec<T>> {
+        let keeper = self.keeper.as_ref()?;
+        let places = || directories.iter().filter_map(|directory| Some((directory, place_of(directory)?)));
+        let lock = lock_written(keeper)?;
+        places().for_each(|(_, place)| keeper.take_for_closed(&lock, place));
+        drop(lock);
+        let written = is_written();
+        let may_be_written = |directory: &PathBuf| written.as_ref().is_none_or(|written| written.contains(directory));
+        for (_, place) in places().filter(|(directory, _)| may_be_written(directory)) {
+            keeper.still_written(place);
+        }
+        let lock = lock_written(keeper)?;
+        let is_closed = |place| keeper.is_closed(&lock, place);
+        let closed = places().filter(|(directory, place)| !may_be_written(directory) && is_closed(*place));
+        Some(closed.map(|(directory, _)| close(directory)).collect())
+    }
+
+    /// Whoever removes what lies in a directory of a file that the program writes in a tier does so here: no process opens it
+    /// meanwhile. False if that cannot be now.
+    pub(super) fn apart_from_writers(&self, work: impl FnOnce()) -> bool {
+        let Some(keeper) = &self.keeper else { return false };
+        lock_written(keeper).map(|_lock| work()).is_some()
+    }
+
+    /// A file of so many bytes is closed that the program has written in a tier.
+    pub(super) fn closed_written(&self, bytes: u64) {
+        self.keeper.iter().for_each(|keeper| keeper.closed_written(bytes));
+    }
+
+    /// Names of the directories of files that the program does not want any more.
+    pub(super) fn given_up(&self) -> Vec<Vec<u8>> {
+        self.keeper.as_ref().map(Keeper::given_up).unwrap_or_default()
+    }
+
     /// The launcher is about to make a file of what lies in `directory`.
     pub(super) fn begin(&self, directory: &Path) -> Began {
         let kept = self.keeper.as_ref().zip(place_of(directory));
         kept.map_or(Began::Yes, |(keeper, place)| keeper.begin(place))
     }
 
+    /// The file of what lay in `directory` is whole in a tier, at `path`: who reads it waits no longer.
+    pub(super) fn stage(&self, directory: &Path, path: &Path) {
+        if let Some((keeper, place)) = self.keeper.as_ref().zip(place_of(directory)) {
+            // Otherwise it is waited for until it is in its place.
+            let _ = keeper.stage(place, path);
+        }
+    }
+
+    /// The launcher gets on with files.
+    pub(super) fn beat(&self) {
+        self.keeper.iter().for_each(Keeper::beat);
+    }
+
     /// What became of the file.
     pub(super) fn end(&self, directory: &Path, outcome: &Outcome) {
-        let failed = matches!(outcome, Outcome::Undelivered(..) | Outcome::Failed(_));
+        let failed = matches!(outcome, Outcome::Undelivered(..) | Outcome::Failed(_) | Outcome::Lost(_));
         if let Some((keeper, place)) = self.keeper.as_ref().zip(place_of(directory)) {
             keeper.end(place, if failed { End::Failed } else { End::Delivered });
         }
@@ -158,8 +228,8 @@ impl Names {
             for long in waits.iter().filter(|waits| waits.since > LONG) {
                 if told.insert((long.process, long.name.clone())) {
                     let name = String::from_utf8_lossy(&long.name);
-                    let how = if long.place.is_empty() { OF_OTHERS.to_owned() } else { self.progress() };
-                    notices.tell(&format!("{} waits for {name}: {how}", told_of(long.process)));
+                    let how = if long.place.is_empty() { OF_OTHERS.to_owned() } else { self.progress(&long.place) };
+                    notices.notify(&format!("{} waits for {name}: {how}", told_of(long.process)));
                 }
             }
             if (!waits.is_empty() || !keeper.given_up().is_empty()) && send.send(News::Named).is_err() {
@@ -168,12 +238,15 @@ impl Names {
         }
     }
 
-    /// How far the file under way is.
-    fn progress(&self) -> String {
-        let [done, all] = [&self.done, &self.all].map(|bytes| bytes.load(Ordering::Relaxed));
+    /// How far the file in a directory is.
+    fn progress(&self, place: &[u8]) -> String {
+        let beats = self.beats.lock().unwrap_or_else(PoisonError::into_inner);
+        let far = beats.get(place).map(|far| [&far.done, &far.all].map(|bytes| bytes.load(Ordering::Relaxed)));
+        drop(beats);
+        let [done, all] = far.unwrap_or_default();
         match all {
             0 => "it is not begun".to_owned(),
-            all => format!("{} % of the file that is made are done", done.min(all) * 100 / all),
+            all => format!("{} % of it are done", done.min(all) * 100 / all),
         }
     }
 
@@ -193,26 +266,56 @@ impl Names {
     }
 }
 
+/// Processes hold the lock for moments.
+fn lock_written(keeper: &Keeper) -> Option<Lock> {
+    (0..LOCK_TRIES).find_map(|attempt| {
+        if attempt > 0 {
+            std::thread::sleep(LOCK_PAUSE);
+        }
+        keeper.lock_written()
+    })
+}
+
+const LOCK_TRIES: u32 = 20;
+const LOCK_PAUSE: Duration = Duration::from_micros(500);
+
 /// A process, as users know it.
 fn told_of(process: u32) -> String {
     let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
     format!("{} ({process})", name.trim())
 }
 
-/// The launcher gets on with a file.
-pub(super) struct Beat(pub(super) Arc<Names>);
+/// The launcher gets on with the file of a directory.
+pub(super) struct Beat {
+    names: Arc<Names>,
+    place: Vec<u8>,
+    far: Arc<FileProgress>,
+}
+
+impl Beat {
+    pub(super) fn of(names: &Arc<Names>, directory: &Path) -> Self {
+        let place = directory.file_name().unwrap_or_default().as_encoded_bytes().to_vec();
+        let far = Arc::<FileProgress>::default();
+        names.beats.lock().unwrap_or_else(PoisonError::into_inner).insert(place.clone(), Arc::clone(&far));
+        Self { names: Arc::clone(names), place, far }
+    }
+}
+
+impl Drop for Beat {
+    fn drop(&mut self) {
+        self.names.beats.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.place);
+    }
+}
 
 impl Progress for Beat {
     fn begin(&self, _phase: &str, bytes: u64) {
-        self.0.done.store(0, Ordering::Relaxed);
-        self.0.all.store(bytes, Ordering::Relaxed);
+        self.far.done.store(0, Ordering::Relaxed);
+        self.far.all.store(bytes, Ordering::Relaxed);
         self.advance(0);
     }
 
     fn advance(&self, bytes: u64) {
-        self.0.done.fetch_add(bytes, Ordering::Relaxed);
-        if let Some(keeper) = &self.0.keeper {
-            keeper.beat();
-        }
+        self.far.done.fetch_add(bytes, Ordering::Relaxed);
+        self.names.beat();
     }
 }

@@ -8,10 +8,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use knarr_array::error::{Error, Result};
-use knarr_capture::Message;
+use knarr_capture::{HandedOver, Message};
 use knarr_choose::plan::Plan;
+use knarr_routes::compress::Repacked;
 
 use super::outcome::Outcome;
+use knarr_decisions::queue::JobId;
 
 /// What the main loop hears.
 pub(super) enum News {
@@ -20,23 +22,45 @@ pub(super) enum News {
     /// The program has ended, and all its messages have come before. With false, some of its processes run yet.
     Ended(ExitStatus, bool),
     /// A file is done. With what the system says of the one that was made, before the program can have given that another name.
-    Done(PathBuf, Outcome, Option<Metadata>),
+    Done(JobId, Outcome, Option<Metadata>),
+    /// A job needs more memory than it has got.
+    Short(JobId),
+    /// A file waits in a tier.
+    Staged(JobId, Box<StagedFile>),
     /// What is there of the file in a directory is encoded, or why it is not.
-    Ahead(PathBuf, Result<Box<Plan>>),
+    Ahead(JobId, PathBuf, Result<Box<Plan>>),
     /// What the program has asked for is done, or cannot be.
-    Answered,
+    Answered(JobId),
     /// A packed file is as the program has made it again.
     GivenBack(PathBuf),
-    /// The node that makes a file knows what became of it, or is gone.
-    Gathered(PathBuf, Outcome),
+    /// The node that makes a file, of which a part lay in a directory, knows what became of it, or is gone.
+    Gathered { path: PathBuf, directory: PathBuf, outcome: Outcome },
     /// What lies in the first directory was copied to the second one, on a disk, or finds no room there.
-    Drained(PathBuf, Result<Option<PathBuf>>),
+    MovedOut(PathBuf, Result<Option<PathBuf>>),
     /// All that was to be copied is.
-    DrainEnded,
+    MovingEnded,
     /// Another node knows that the program has ended here, or is gone.
-    Told,
+    EndNoted,
     /// Some call waits for a file that is not there yet, or the program does not want one any more.
     Named,
+}
+
+/// A file that waits in a tier.
+pub(super) struct StagedFile {
+    /// What was handed over.
+    pub(super) handed: HandedOver,
+    /// What was made of it.
+    pub(super) repacked: Repacked,
+    /// The directory there with what is known of it; `None` if that stays in memory.
+    pub(super) to: Result<Option<PathBuf>>,
+}
+
+impl News {
+    /// What became of a job on a file.
+    pub(super) fn of_job(job: JobId, outcome: Outcome) -> Self {
+        let made = outcome.made();
+        Self::Done(job, outcome, made)
+    }
 }
 
 /// What Knarr sends to its own socket when the program has ended, behind all messages of the program.

@@ -4,19 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
-use knarr_array::error::{Error, Result};
+use knarr_array::error::Error;
 use knarr_routes::compress::{Forecast, Repacked};
 
-use super::aggregators::flight::{Flights, Flown};
-use super::jobs::tasks::Found;
-use crate::processes::Listings;
+use super::aggregators::lossy_transfers::{LossyTransfer, LossyTransfers};
+use knarr_capture::processes::Listings;
 
 /// What became of a file.
 pub enum Outcome {
     /// The packed file is in place.
     Packed(Box<Repacked>),
-    /// It was compressed as it was written: what was found in it, and in how many seconds.
-    Written(Result<Found>, f64),
     /// The file stays as it is.
     Estimated {
         /// Its name now.
@@ -54,6 +51,8 @@ pub enum Outcome {
     GivenUp,
     /// No file could be made of what the program handed over, which stays in this directory.
     Undelivered(Error, PathBuf),
+    /// No file could be made of what the program handed over, and it is not here any more: it is lost, or on another node.
+    Lost(Error),
 }
 
 impl Outcome {
@@ -71,35 +70,56 @@ pub struct Done {
     pub path: PathBuf,
     /// What became of it.
     pub outcome: Outcome,
-    /// What there is to say besides: for files that are compressed as they are written, what became of their datasets.
+    /// What there is to say besides.
     pub note: String,
     /// What crossed the network of variables that may lose something on their way.
-    pub flown: Vec<Flown>,
+    pub lossy_transfers: Vec<LossyTransfer>,
+    /// Its place among the others.
+    order: Order,
 }
+
+/// Where a file is told: files are told in the order in which work on them began, whatever was done first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Order(u64);
 
 /// Files in the order in which they were done.
 #[derive(Default)]
 pub(super) struct Files {
     done: Vec<Done>,
+    /// How many places were given.
+    last: u64,
     /// Which files were made under these names: the program may give them others.
     made: BTreeMap<PathBuf, Metadata>,
 }
 
 impl Files {
-    /// Notes an outcome, in place of an earlier one of the same file. What was not delivered is told in any case: it lies in the spool.
-    pub(super) fn add(&mut self, path: PathBuf, outcome: Outcome, note: String) {
-        self.add_made(path, (outcome, None), note);
+    /// The next place: for a file on which work begins.
+    pub(super) fn next(&mut self) -> Order {
+        self.last += 1;
+        Order(self.last)
     }
 
-    /// The same with what [`Outcome::made`] said.
-    pub(super) fn add_made(&mut self, path: PathBuf, (outcome, made): (Outcome, Option<Metadata>), note: String) {
+    /// Notes an outcome, in place of an earlier one of the same file. What was not delivered is told in any case: it lies in the spool.
+    pub(super) fn add(&mut self, path: PathBuf, outcome: Outcome, note: String) {
+        let order = self.next();
+        self.add_made(order, path, (outcome, None), note);
+    }
+
+    /// The same with its place and what [`Outcome::made`] said.
+    pub(super) fn add_made(
+        &mut self,
+        order: Order,
+        path: PathBuf,
+        (outcome, made): (Outcome, Option<Metadata>),
+        note: String,
+    ) {
         self.follow(&path, &mut Listings::default());
         self.made.extend(made.map(|made| (path.clone(), made)));
         self.done.retain(|other| other.path != path || is_kept(other));
         if matches!(outcome, Outcome::Left(_)) && self.done.iter().any(|other| other.path == path) {
             return;
         }
-        self.done.push(Done { path, outcome, note, flown: Vec::new() });
+        self.done.push(Done { path, outcome, note, lossy_transfers: Vec::new(), order });
     }
 
     /// What was made under this name has another name beside it now, if the program has renamed it.
@@ -171,20 +191,24 @@ impl Files {
         let is_it = |other: &&mut Done| other.path == path && !matches!(other.outcome, Outcome::Discarded(_));
         match self.done.iter_mut().rev().find(is_it) {
             Some(other) => add_words(&mut other.note, note),
-            None => self.done.push(Done { path, outcome, note: note.to_owned(), flown: Vec::new() }),
+            None => {
+                let order = self.next();
+                self.done.push(Done { path, outcome, note: note.to_owned(), lossy_transfers: Vec::new(), order });
+            }
         }
     }
 
     /// Notes that values of a file are lost, whatever else became of it.
     pub(super) fn add_loss(&mut self, path: PathBuf, outcome: Outcome) {
-        self.done.push(Done { path, outcome, note: String::new(), flown: Vec::new() });
+        let order = self.next();
+        self.done.push(Done { path, outcome, note: String::new(), lossy_transfers: Vec::new(), order });
     }
 
     /// Notes what crossed the network of files, and which bounds could not be served.
-    pub(super) fn fly(&mut self, flights: Flights, unserved: &BTreeMap<PathBuf, Vec<String>>) {
-        let mut flights: BTreeMap<PathBuf, Vec<Flown>> = flights.into_files().collect();
+    pub(super) fn add_lossy_transfers(&mut self, lossy: LossyTransfers, unserved: &BTreeMap<PathBuf, Vec<String>>) {
+        let mut lossy: BTreeMap<PathBuf, Vec<LossyTransfer>> = lossy.into_files().collect();
         for done in &mut self.done {
-            done.flown.append(&mut flights.remove(&done.path).unwrap_or_default());
+            done.lossy_transfers.append(&mut lossy.remove(&done.path).unwrap_or_default());
             for why in unserved.get(&done.path).into_iter().flatten() {
                 add_words(&mut done.note, &format!("a bound has no effect in flight: {why}"));
             }
@@ -196,13 +220,14 @@ impl Files {
         let names: Vec<PathBuf> = self.made.keys().cloned().collect();
         let mut listings = Listings::default();
         names.iter().for_each(|name| self.follow(name, &mut listings));
+        self.done.sort_by_key(|done| done.order);
         self.done
     }
 }
 
 /// True if it is told in any case.
 fn is_kept(done: &Done) -> bool {
-    matches!(done.outcome, Outcome::Undelivered(..) | Outcome::Discarded(_))
+    matches!(done.outcome, Outcome::Undelivered(..) | Outcome::Discarded(_) | Outcome::Lost(_))
 }
 
 /// Adds to a note.
@@ -216,7 +241,9 @@ fn add_words(note: &mut String, words: &str) {
 /// The exit code for files that a program has handed over and that are not there; 0 if there are none.
 pub fn undelivered(files: &[Done]) -> u8 {
     let code = |done: &Done| match &done.outcome {
-        Outcome::Undelivered(error, _) | Outcome::Discarded(error) => Some(error.kind().exit_code()),
+        Outcome::Undelivered(error, _) | Outcome::Discarded(error) | Outcome::Lost(error) => {
+            Some(error.kind().exit_code())
+        }
         _ => None,
     };
     files.iter().find_map(code).unwrap_or(0)

@@ -12,7 +12,7 @@ pub(super) struct Waiting(BTreeMap<u32, Instant>);
 
 impl Waiting {
     /// A process waits, or no longer.
-    pub(super) fn hear(&mut self, process: u32, waits: bool) {
+    pub(super) fn on_wait(&mut self, process: u32, waits: bool) {
         if waits {
             self.0.insert(process, Instant::now());
         } else {
@@ -35,11 +35,11 @@ mod tests {
     fn processes_wait_until_they_say_otherwise_or_nothing() {
         let mut waiting = Waiting::default();
         assert!(!waiting.is_any());
-        waiting.hear(1, true);
-        waiting.hear(2, true);
-        waiting.hear(1, false);
+        waiting.on_wait(1, true);
+        waiting.on_wait(2, true);
+        waiting.on_wait(1, false);
         assert!(waiting.is_any());
-        waiting.hear(2, false);
+        waiting.on_wait(2, false);
         assert!(!waiting.is_any());
         waiting.0.insert(3, Instant::now() - PATIENCE);
         assert!(!waiting.is_any());

@@ -9,7 +9,7 @@ use knarr_flow::engine::{Engine, Progress};
 
 use super::pack_set::PackedSet;
 use super::steps::Complete;
-use crate::means::Means;
+use knarr_worker::means::Means;
 
 /// When a watch ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub trait Host: Send {
     /// Why nothing says that the files of the step are whole, if so.
     fn unproven(&self, complete: &Complete) -> Option<String>;
     /// Hears what is wrong, each thing once.
-    fn tell(&mut self, error: &Error);
+    fn notify(&mut self, error: &Error);
     /// Hears of a set that was made.
     fn packed(&mut self, made: &Made<'_>);
     /// Hears of a set that was removed because newer ones are to be kept alone.

@@ -17,7 +17,7 @@ use rustix::fs::inotify;
 
 use super::steps::{Found, State};
 use super::times::{FileTime, file_time, now};
-use crate::processes::Identity;
+use knarr_capture::processes::Identity;
 
 /// A directory in which restart files come.
 pub struct Directory {
@@ -170,7 +170,7 @@ impl Directory {
     /// Returns when something happened to the files, when `news` can be read, or after `most`.
     pub(super) fn wait(&self, news: impl AsFd, most: Duration) {
         let end = Instant::now() + most;
-        while self.poll(Some(news.as_fd()), end) == Polled::Events && !self.hear().any {}
+        while self.poll(Some(news.as_fd()), end) == Polled::Events && !self.read_events().any {}
     }
 
     /// Returns after `time`, or when `news` can be read. Meanwhile `closed` is called whenever a file was heard to be
@@ -178,7 +178,7 @@ impl Directory {
     pub(super) fn rest(&self, time: Duration, news: Option<BorrowedFd<'_>>, mut closed: impl FnMut()) {
         let end = Instant::now() + time;
         while self.poll(news, end) == Polled::Events {
-            if self.hear().closed {
+            if self.read_events().closed {
                 closed();
             }
         }
@@ -200,7 +200,7 @@ impl Directory {
     }
 
     /// Takes note of what the kernel tells. What is there is seen by looking; but only events say who closed a file.
-    fn hear(&self) -> Heard {
+    fn read_events(&self) -> Heard {
         use inotify::ReadFlags as Read;
         let mut heard = Heard::default();
         let Some(events) = &self.events else { return heard };
@@ -228,7 +228,7 @@ impl Directory {
 
     /// True if nobody but processes of this machine can have written the file, or one of them was heard to close it.
     pub(super) fn is_of_this_machine(&self, file: &Path) -> bool {
-        self.hear();
+        self.read_events();
         self.closed.borrow().contains(file) || is_local(file)
     }
 }
@@ -276,7 +276,7 @@ impl State {
 /// True if a process of this machine has one of the files open for writing.
 pub fn are_written<'a>(files: impl Iterator<Item = &'a State>) -> bool {
     let files: HashSet<Identity> = files.map(|state| state.identity).collect();
-    crate::processes::writer_of_any(&files).is_some()
+    knarr_capture::processes::writer_of_any(&files).is_some()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use knarr_checkpoint::{Input, PackOptions, pack};
 use knarr_flow::engine::{Engine, Progress};
 use serde::{Deserialize, Serialize};
 
-use crate::worker::Task;
+use knarr_worker::Task;
 
 /// Which files become which set, and how.
 #[derive(Serialize, Deserialize)]

@@ -18,7 +18,7 @@ use super::host::{Host, Made};
 use super::pack_set::{PackSet, PackedSet};
 use super::steps::{Complete, Rules, State, Steps, again};
 use super::times::file_time;
-use crate::worker::{Effort, Failure, Worker};
+use knarr_worker::{Effort, Failure, Worker};
 
 /// The steps, and where and how they are packed.
 pub struct Packing {
@@ -60,7 +60,7 @@ impl Packing {
                         },
                         |path| again(step, &path.unwrap_or_default().display().to_string()),
                     );
-                    host.tell(&error);
+                    host.notify(&error);
                     self.steps.rewritten(step);
                     return Ok(());
                 }
@@ -74,7 +74,7 @@ impl Packing {
         let mut packed = pack_apart(&*host, step, inputs, &target, &options);
         if let Err(Failure::Died(error)) = &packed {
             // A program may have changed a file just then.
-            host.tell(&error.clone().at(format!("step {step}, which is tried again")));
+            host.notify(&error.clone().at(format!("step {step}, which is tried again")));
             packed = pack_apart(&*host, step, inputs, &target, &options);
         }
         match packed.map_err(Error::from) {
@@ -93,7 +93,7 @@ impl Packing {
                 Ok(())
             }
             Err(error) => {
-                host.tell(&error.at(format!("step {step}")));
+                host.notify(&error.at(format!("step {step}")));
                 self.steps.postponed(step, Instant::now());
                 Ok(())
             }
@@ -102,7 +102,7 @@ impl Packing {
 
     fn packed(&mut self, host: &mut dyn Host, step: u64) {
         for trouble in self.steps.packed(step) {
-            host.tell(&trouble);
+            host.notify(&trouble);
         }
     }
 
@@ -111,7 +111,7 @@ impl Packing {
         if self.remove && !unproven {
             for file in complete.files.values().filter(|file| now(&file.path) == Some(file.state)) {
                 if let Err(error) = fs::remove_file(&file.path) {
-                    host.tell(&Error::write(&file.path, &error));
+                    host.notify(&Error::write(&file.path, &error));
                 }
             }
         }
@@ -120,9 +120,9 @@ impl Packing {
             match prune(&self.sets, keep, &host.engine().0.codecs, false) {
                 Ok(pruned) => {
                     pruned.removed.iter().for_each(|path| host.removed(path));
-                    pruned.failed.iter().for_each(|error| host.tell(error));
+                    pruned.failed.iter().for_each(|error| host.notify(error));
                 }
-                Err(error) => host.tell(&error),
+                Err(error) => host.notify(&error),
             }
         }
     }
@@ -137,7 +137,8 @@ fn pack_apart(
     options: &PackOptions,
 ) -> Result<PackedSet, Failure> {
     let (engine, background) = host.engine();
-    let (task, effort) = (PackSet::new(inputs, target, options), Effort { jobs: engine.jobs, background });
+    let effort = Effort { jobs: engine.jobs, background, memory: None };
+    let task = PackSet::new(inputs, target, options);
     let mut worker = Worker::new(host.means().clone());
     let packed = worker.ask(&task, effort, &engine.cancel, host.progress(step).as_ref());
     drop(worker);

@@ -10,7 +10,7 @@ use knarr_array::error::{Error, ErrorKind};
 
 use super::ranks::{Ranges, missing};
 use super::times::{FileTime, between};
-use crate::processes::Identity;
+use knarr_capture::processes::Identity;
 
 /// A restart file as a look at the directory found it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -50,7 +50,7 @@ impl Watching {
             let found = self.directory.look()?;
             self.writers.look(&found);
             for trouble in self.packing.steps.look(found, Instant::now()) {
-                host.tell(&trouble);
+                host.notify(&trouble);
             }
             if host.end() == End::Now {
                 return Ok(());
@@ -64,7 +64,7 @@ impl Watching {
                 match host.judge(&complete) {
                     Verdict::Wait => self.packing.steps.restless(complete.step, Instant::now()),
                     Verdict::Leave(error) => {
-                        host.tell(&error);
+                        host.notify(&error);
                         self.packing.steps.left(complete.step);
                         continue;
                     }

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::steps::{Found, State};
-use crate::processes::{Identity, Stage, end_of, stage, writers_of, writes};
+use knarr_capture::processes::{Identity, Stage, end_of, stage, writers_of, writes};
 
 /// What became of the processes that were seen with a file open for writing.
 #[derive(Default)]

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::TryStreamExt;
-use knarr_flow::network::{Contents, Network};
-use knarr_s3::Internet;
-use knarr_testing::store_suite::{Objects, Stores, check};
+use knarr_flow::urls::{Contents, StoreResolver};
+use knarr_s3::ObjectStores;
+use knarr_testing::suites::store::{Objects, Stores, check};
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::{ObjectStore, ObjectStoreExt};
 
@@ -110,13 +110,13 @@ fn everything(runtime: &tokio::runtime::Runtime, bucket: &AmazonS3) -> Objects {
 #[test]
 fn a_bucket() {
     let server = Server::start();
-    let (internet, bucket) = (Internet::with(server.variables()), server.bucket());
+    let (stores, bucket) = (ObjectStores::with(server.variables()), server.bucket());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let contents = Contents { noun: "store", descriptions: "zarr.json", is_mark: |name| name == "zarr.json" };
     let url = format!("s3://{BUCKET}/a b/store.zarr");
     let file = std::env::temp_dir().join(format!("knarr-s3-stores-{}", std::process::id()));
     check(&Stores {
-        create: &|| internet.create(&url, contents, false),
+        create: &|| stores.create(&url, contents, false),
         published: &|| {
             let found = everything(&runtime, &bucket);
             let below =
@@ -124,7 +124,7 @@ fn a_bucket() {
             let found: Objects = found.into_iter().map(|object| below(object).unwrap()).collect();
             found.contains_key("zarr.json").then_some(found)
         },
-        read: &|| Some(internet.read(&url).unwrap()),
+        read: &|| Some(stores.read(&url).unwrap()),
         overhead: &|| 0,
         remove: &|| {
             let found = everything(&runtime, &bucket);
@@ -144,12 +144,12 @@ fn a_bucket() {
 fn bytes_come_in_any_pieces() {
     const MIB: usize = 1 << 20;
     let server = Server::start();
-    let internet = Arc::new(Internet::with(server.variables()));
+    let stores = Arc::new(ObjectStores::with(server.variables()));
     let contents = Contents { noun: "store", descriptions: "zarr.json", is_mark: |name| name == "zarr.json" };
     let url = format!("s3://{BUCKET}/pieces");
     let bytes: Vec<u8> = (0..20 * MIB).map(|at| u8::try_from(at * 7 / 5 % 251).unwrap()).collect();
     for lengths in [vec![8 * MIB, 8 * MIB, 4 * MIB], vec![20 * MIB], vec![1, 17 * MIB, 3 * MIB - 1], vec![8 * MIB]] {
-        let mut store = internet.create(&url, contents, true).unwrap();
+        let mut store = stores.create(&url, contents, true).unwrap();
         let mut at = 0;
         for length in &lengths {
             assert_eq!(store.append("a/grown", &bytes[at..at + length]).unwrap(), at as u64);
@@ -161,7 +161,7 @@ fn bytes_come_in_any_pieces() {
         store.write("zarr.json", b"{}").unwrap();
         assert_eq!(store.publish().unwrap(), 2 * at as u64 + 2);
         let mut found = Vec::new();
-        let read = internet.read(&url).unwrap();
+        let read = stores.read(&url).unwrap();
         for key in ["a/grown", "a/whole"] {
             let whole = knarr_flow::read_store::Part::Whole { most: u64::MAX };
             assert_eq!(read.get(key, whole, &mut found).unwrap(), Some(at as u64));

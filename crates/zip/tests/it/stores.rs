@@ -8,7 +8,7 @@ use std::sync::Arc;
 use knarr_array::error::ErrorKind;
 use knarr_flow::output::Store;
 use knarr_flow::read_store::{Part, ReadStore};
-use knarr_testing::store_suite::{Objects, Stores, check};
+use knarr_testing::suites::store::{Objects, Stores, check};
 use knarr_zip::{ZipObjects, ZipStore};
 
 struct Folder(PathBuf);

@@ -9,9 +9,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use knarr_array::error::{Error, Result};
 use knarr_capture::HandedOver;
 use knarr_codec::codec::CodecList;
-use knarr_flow::allowed::Allowed;
 use knarr_flow::engine::Engine;
-use knarr_handover::{ChunkQuestion, Encoding, KeptChunks};
+use knarr_flow::thread_limit::ThreadLimit;
+use knarr_handover::{ChunkQuestion, Encoding, PendingChunks};
 use rustix::process::setpriority_process;
 
 /// The lowest priority.
@@ -29,11 +29,11 @@ struct Shared {
     jobs: usize,
     max_mem: u64,
     /// How many of the threads may work at the moment.
-    allowed: Allowed,
+    allowed: ThreadLimit,
     state: Mutex<State>,
     changed: Condvar,
     /// What waits to be written.
-    kept: KeptChunks,
+    kept: PendingChunks,
 }
 
 #[derive(Default)]
@@ -63,7 +63,7 @@ impl Encoders {
         let (codecs, allowed) = (engine.codecs.clone(), engine.allowed.clone());
         let (state, changed) = (Mutex::default(), Condvar::new());
         let for_kept = max_mem / KEPT;
-        let (kept, max_mem) = (KeptChunks::new(for_kept), max_mem - for_kept);
+        let (kept, max_mem) = (PendingChunks::new(for_kept), max_mem - for_kept);
         Self(Arc::new(Shared { codecs, jobs, max_mem, allowed, state, changed, kept }))
     }
 
@@ -73,7 +73,7 @@ impl Encoders {
     }
 
     /// What was encoded and waits to be written.
-    pub(in crate::launch) fn kept(&self) -> &KeptChunks {
+    pub(in crate::launch) fn kept(&self) -> &PendingChunks {
         &self.0.kept
     }
 

@@ -1,6 +1,6 @@
 //! Files whose ranks are on several nodes. The aggregator of the first node makes such a file, or offers it to other components.
 //! Those of the others answer questions about what lies in their spools, and ask it what became of the file: when it is there, or
-//! was read, their part goes. Components on other nodes ask for sessions (`offering`) and for values in the same way.
+//! was read, their part goes. Components on other nodes ask for sessions (`session_server`) and for values in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,16 +16,14 @@ use knarr_link::{Answers, Peer, Reach, Server, carriers, link_to};
 use serde::{Deserialize, Serialize};
 
 use crate::launch::aggregators::encoders::Encoders;
-use crate::launch::aggregators::flight::Flight;
-use crate::launch::coupling::offering::Ask;
-use crate::launch::outcome::Outcome;
-use crate::means::Means;
+use crate::launch::aggregators::image_copy;
+use crate::launch::aggregators::lossy_transfers::TransferBounds;
+use crate::launch::coupling::session_server::Ask;
 use crate::notices::Notices;
+use knarr_worker::means::Means;
 
-/// Between two questions what became of a file.
-const ASK_EVERY: Duration = Duration::from_millis(300);
-/// How often in a row the node that makes a file may be out of reach before it is gone.
-const TRIES: u32 = 2;
+/// How often in a row another node may be out of reach before it is gone.
+pub(super) const TRIES: u32 = 2;
 /// How long this launcher stays for other nodes to ask what became of a file.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the program may go on on other nodes when it has ended here, before files that they have written are left.
@@ -36,17 +34,17 @@ pub(in crate::launch) struct Nodes {
     node: String,
     /// Answers those of other nodes, as soon as there may be any.
     server: Mutex<Option<Server>>,
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
-struct Shared {
+pub(super) struct Shared {
     notices: Arc<dyn Notices>,
     /// For those that read values and logs.
     turns: Turns,
     /// Encode chunks for nodes that make files.
-    encoders: Encoders,
+    pub(super) encoders: Encoders,
     /// Values that may lose something on their way.
-    flight: Flight,
+    transfer_bounds: TransferBounds,
     /// Directories with those of files: the spool, and where it was moved.
     spools: Mutex<Vec<PathBuf>>,
     /// Files that this node makes or has made.
@@ -62,6 +60,9 @@ struct Shared {
 /// What became of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::launch) enum Fate {
+    /// It is whole and synced in a tier of the node that makes it: the parts of other nodes are of no use any more. What becomes of
+    /// it is known later.
+    Staged,
     /// It is made, or all that were to read it have it.
     Done,
     /// Nobody will have it; who reads it may yet have its memory open.
@@ -129,12 +130,12 @@ impl Nodes {
         carriers()?;
         let (spools, made, numbers) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (heard, ended_on) = (Mutex::default(), Mutex::default());
-        let (encoders, flight) = (Encoders::new(engine), Flight::new(means));
+        let (encoders, transfer_bounds) = (Encoders::new(engine), TransferBounds::new(means));
         let shared = Arc::new(Shared {
             notices,
             turns: Turns::default(),
             encoders,
-            flight,
+            transfer_bounds,
             spools,
             made,
             numbers,
@@ -170,8 +171,8 @@ impl Nodes {
     }
 
     /// Values that were sent to other nodes and may have lost something.
-    pub(in crate::launch) fn flight(&self) -> &Flight {
-        &self.shared.flight
+    pub(in crate::launch) fn transfer_bounds(&self) -> &TransferBounds {
+        &self.shared.transfer_bounds
     }
 
     /// This node, as users know it.
@@ -211,7 +212,7 @@ impl Nodes {
     }
 
     /// Tells the other nodes what became of a file that this one looks after, as soon as they ask.
-    pub(in crate::launch) fn tell(&self, handed: &HandedOver, outcome: Result<Fate>) {
+    pub(in crate::launch) fn notify(&self, handed: &HandedOver, outcome: Result<Fate>) {
         self.note(handed, Some(outcome));
     }
 
@@ -247,44 +248,6 @@ impl Nodes {
     /// The nodes whose spools have these tokens, and whose ranks have written a file.
     pub(in crate::launch) fn others(&self, tokens: BTreeSet<String>) -> Others {
         Others { tokens, shared: Arc::clone(&self.shared) }
-    }
-
-    /// Waits for the node that looks after the file of which `file`, a directory in the spool, holds a part. To be called in a
-    /// thread. Returns what became of it.
-    pub(in crate::launch) fn await_maker(
-        &self,
-        handed: HandedOver,
-        cancel: Arc<AtomicBool>,
-    ) -> impl FnOnce() -> Outcome + Send + 'static {
-        let (shared, node) = (Arc::clone(&self.shared), self.node.clone());
-        move || {
-            let (Some(maker), Some(own)) = (handed.maker().cloned(), handed.own_part().cloned()) else {
-                return Outcome::Failed(Error::internal("no part of a file"));
-            };
-            // The node may have been gone a moment after it had made the file.
-            let outcome = outcome_of(&maker, &node, &cancel);
-            let outcome = if handed.take_note() { Ok(Fate::Done) } else { outcome };
-            let directory = shared.find(&own.file).unwrap_or_else(|| own.directory());
-            shared.encoders.kept().forget(&own.file);
-            match outcome {
-                Ok(fate) => {
-                    match fate {
-                        Fate::Done => handed.remove(&directory),
-                        Fate::Discarded => HandedOver::discard(&directory),
-                    }
-                    Outcome::Gathered { node: maker.peer.node }
-                }
-                // Without that node nobody learns of the session.
-                Err(error) if !handed.is_owed(&directory) => {
-                    HandedOver::discard(&directory);
-                    Outcome::Missed(error)
-                }
-                Err(error) => {
-                    let _ = HandedOver::set_aside(&directory);
-                    Outcome::Undelivered(error, directory)
-                }
-            }
-        }
     }
 }
 
@@ -324,37 +287,9 @@ pub(in crate::launch) fn tell_end(keeper: &Peer, token: &str) {
     let _ = (0..TRIES).any(|_| link.ask(&question).is_ok());
 }
 
-/// Asks the node that looks after a file until it knows what became of it.
-fn outcome_of(maker: &NodePart, node: &str, cancel: &AtomicBool) -> Result<Fate> {
-    let link = link_to(maker.peer.clone());
-    let question = Question::Outcome { file: maker.file.clone(), node: node.to_owned() }.to_bytes()?;
-    let mut failed = 0;
-    loop {
-        match link.ask(&question) {
-            Ok(answer) => {
-                failed = 0;
-                let known = serde_json::from_slice::<Option<Result<Fate>>>(&answer);
-                let known = known.map_err(|error| Error::corrupt(format!("an answer makes no sense: {error}")))?;
-                if let Some(outcome) = known {
-                    return outcome.map_err(|error| error.at(format!("node '{}'", maker.node())));
-                }
-            }
-            Err(error) => {
-                failed += 1;
-                if failed >= TRIES {
-                    return Err(error);
-                }
-            }
-        }
-        if cancel.load(Ordering::Relaxed) {
-            return Err(Error::new(ErrorKind::Interrupted, "interrupted"));
-        }
-        std::thread::sleep(ASK_EVERY);
-    }
-}
-
 impl Shared {
-    fn find(&self, file: &str) -> Option<PathBuf> {
+    /// The directory of a file, by its name.
+    pub(super) fn find(&self, file: &str) -> Option<PathBuf> {
         let found = |spool: &PathBuf| Some(spool.join(file)).filter(|directory| directory.is_dir());
         lock(&self.spools).iter().rev().find_map(found).filter(|_| NodePart::is_name(file))
     }
@@ -377,18 +312,23 @@ impl Answers for Shared {
             Question::Log { ref file, rank, .. } | Question::Values { ref file, rank, .. } => {
                 let (file, directory) = (file.clone(), self.directory(file)?);
                 let _turn = self.turns.take();
-                let sending = self.flight.heed(&mut question, &file, &directory)?;
+                let sending = self.transfer_bounds.validate(&mut question, &file, &directory)?;
                 let (values, log) = (HandedOver::values(rank), HandedOver::log(rank));
                 let (bytes, crossed) = answer(&question, &directory.join(values), &directory.join(log))?;
                 if let (Some(sending), Some(crossed)) = (sending, crossed) {
-                    self.flight.sent(sending, crossed);
+                    self.transfer_bounds.sent(sending, crossed);
                 }
                 Ok(bytes)
             }
-            Question::Bounds { file } => self.flight.bounds(&file, &self.directory(&file)?),
+            Question::Bounds { file } => self.transfer_bounds.bounds(&file, &self.directory(&file)?),
             Question::Chunk { file, chunk, may_keep } => {
                 let directory = self.directory(&file)?;
                 self.encoders.answer(*chunk, may_keep.then_some(file), &directory)
+            }
+            Question::Image { file, from } => {
+                let directory = self.directory(&file)?;
+                let _turn = self.turns.take();
+                image_copy::piece(&directory, from)
             }
             Question::Write { file, path, chunks } => {
                 self.directory(&file)?;
@@ -409,11 +349,16 @@ impl Answers for Shared {
                 lock(&self.ended_on).insert(token);
                 Ok(Vec::new())
             }
-            Question::Outcome { file, node } => {
+            Question::Outcome { file, node, freed } => {
+                if let Some((part, directory)) = freed.zip(self.find(&file)) {
+                    HandedOver::note_freed(&directory, part);
+                }
                 let mut made = lock(&self.made);
                 let known: Option<Result<Fate>> = match made.get_mut(&file) {
                     Some(Made { outcome: Some(outcome), untold }) => {
-                        untold.remove(&node);
+                        if !matches!(outcome, Ok(Fate::Staged)) {
+                            untold.remove(&node);
+                        }
                         Some(outcome.clone())
                     }
                     Some(_) => None,
@@ -432,10 +377,10 @@ impl Answers for Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::means::Resources;
     use knarr_codec::codec::CodecList;
     use knarr_config::Config;
     use knarr_link::Secret;
+    use knarr_worker::means::Resources;
 
     fn means() -> Means {
         let resources = Resources { jobs: Some(1), max_mem: None, profile: None, model: None };
@@ -445,7 +390,7 @@ mod tests {
     struct Quiet;
 
     impl Notices for Quiet {
-        fn tell(&self, _: &str) {}
+        fn notify(&self, _: &str) {}
         fn warn(&self, _: &str) {}
     }
 
@@ -462,15 +407,15 @@ mod tests {
     fn a_file_waits_for_the_end_of_the_program_on_all_nodes_that_have_written_it() {
         let nodes = nodes();
         let others = || nodes.others(["b".to_owned(), "c".to_owned()].into());
-        let tell = |token: &str| {
+        let notify = |token: &str| {
             let question = Question::Ended { token: token.to_owned() }.to_bytes().unwrap();
             assert!(nodes.shared.answer(&question).unwrap().is_empty());
         };
         nodes.others(BTreeSet::new()).await_end(&AtomicBool::new(false)).unwrap();
-        tell("b");
+        notify("b");
         assert!(others().await_end(&AtomicBool::new(true)).is_err(), "c goes on");
-        tell("b");
-        tell("c");
+        notify("b");
+        notify("c");
         others().await_end(&AtomicBool::new(true)).unwrap();
     }
 
@@ -483,7 +428,8 @@ mod tests {
         let rule = Config::parse("[[file]]\npattern = \"*\"\n").unwrap().file.remove(0);
         let parts = vec![part("a", &spool), part("b", &spool)];
         let handed = HandedOver { parts, ..HandedOver::new("/out/hist.nc".into(), rule, 2) };
-        let question = Question::Outcome { file: "a-0".to_owned(), node: "b".to_owned() }.to_bytes().unwrap();
+        let question =
+            Question::Outcome { file: "a-0".to_owned(), node: "b".to_owned(), freed: None }.to_bytes().unwrap();
         let ask = || {
             let answer = nodes.shared.answer(&question).unwrap();
             serde_json::from_slice::<Option<Result<Fate>>>(&answer).unwrap()
@@ -492,7 +438,9 @@ mod tests {
         nodes.begin(&handed);
         std::fs::remove_dir_all(&spool).unwrap();
         assert!(ask().is_none(), "it is in place, or fails, in a moment");
-        nodes.tell(&handed, Ok(Fate::Done));
+        nodes.notify(&handed, Ok(Fate::Staged));
+        assert!(matches!(ask(), Some(Ok(Fate::Staged))));
+        nodes.notify(&handed, Ok(Fate::Done));
         assert!(matches!(ask(), Some(Ok(Fate::Done))));
         let begin = Instant::now();
         nodes.linger();

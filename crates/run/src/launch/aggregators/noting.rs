@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use knarr_array::error::{Error, Result};
 use knarr_capture::Snapshot;
 use knarr_capture::meeting::has_local_locks;
-use knarr_names::{Apart, LAUNCHER, launcher_of};
+use knarr_names::{LAUNCHER, OtherNodes, launcher_of};
 
 /// The name of the directory.
 const NAME: &str = "pending";
@@ -55,10 +55,10 @@ impl Noting {
     }
 
     /// What processes are to know of it.
-    pub(in crate::launch) fn apart(&self) -> Apart<'_> {
+    pub(in crate::launch) fn other_nodes(&self) -> OtherNodes<'_> {
         let has_locks = !has_local_locks(&self.directory);
         let Self { directory, name, tails, has_stores, .. } = self;
-        Apart { directory, launcher: name, tails, has_stores: *has_stores, has_locks }
+        OtherNodes { directory, launcher: name, tails, has_stores: *has_stores, has_locks }
     }
 
     /// Tells others that the launcher gets on, if a number has changed.
@@ -157,8 +157,8 @@ mod tests {
         let scratch = std::env::temp_dir().join(format!("knarr-noting-{}", std::process::id()));
         let directory = scratch.join(NAME);
         let first = begin(&scratch);
-        let apart = first.apart();
-        assert_eq!((apart.tails, apart.has_stores), (&[".nc".to_owned(), ".zarr".to_owned()][..], true));
+        let other_nodes = first.other_nodes();
+        assert_eq!((other_nodes.tails, other_nodes.has_stores), (&[".nc".to_owned(), ".zarr".to_owned()][..], true));
         let (own, other) = (directory.join("1-2"), directory.join("1-3"));
         symlink(format!("wn0000000000000001-{}", first.name), &own).unwrap();
         symlink("wo0000000000000001-dead", &other).unwrap();

@@ -10,11 +10,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::Result;
-use knarr_capture::meeting::{Address, Component, Launcher, Listed, Met, Presence, Watch, has_local_locks};
+use knarr_capture::meeting::{Address, Component, ComponentStatus, Launcher, Listed, Presence, Watch, has_local_locks};
 use knarr_capture::{ALIVE, ENDED, Part, Snapshot, SpoolPlace, settled};
 use knarr_config::Route;
 
-use crate::launch::coupling::telling::{Key, Telling, patience};
+use crate::launch::coupling::status_report::{Key, StatusReport, patience};
 use crate::launch::news::spawn;
 use crate::notices::Notices;
 
@@ -30,7 +30,7 @@ const ENDING: Duration = Duration::from_secs(1);
 
 /// A launcher of another component.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::launch) struct Other {
+pub(in crate::launch) struct PartnerLauncher {
     pub(in crate::launch) launcher: Launcher,
     /// Its spool is on this node: programs reach what is in it.
     pub(in crate::launch) is_near: bool,
@@ -41,7 +41,7 @@ pub(in crate::launch) struct Other {
 /// What is known of a component.
 #[derive(Debug, Clone, Default)]
 pub(in crate::launch) struct Partner {
-    pub(in crate::launch) others: BTreeMap<u64, Other>,
+    pub(in crate::launch) others: BTreeMap<u64, PartnerLauncher>,
     listed: Listed,
     /// It was there in the life of this run.
     pub(in crate::launch) was_seen: bool,
@@ -52,7 +52,7 @@ pub(in crate::launch) struct Partner {
 impl Partner {
     /// Whether it is there. What is on this node is asked again.
     pub(in crate::launch) fn presence(&self) -> Presence {
-        let is_near = |other: &&Other| other.is_near;
+        let is_near = |other: &&PartnerLauncher| other.is_near;
         let mut near = self.others.values().filter(is_near).peekable();
         if near.peek().is_none() || self.others.values().any(|other| !other.is_near) {
             return self.listed.presence();
@@ -95,8 +95,9 @@ pub(in crate::launch) struct Watching(Partners);
 struct Shared {
     /// Without a spool there are no transfers.
     own: Option<SpoolPlace>,
+    notices: Arc<dyn Notices>,
     /// Held by whoever looks: those that only read. Of the others programs are told when they are heard.
-    looking: Mutex<BTreeMap<Key, Telling>>,
+    looking: Mutex<BTreeMap<Key, StatusReport>>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -119,19 +120,21 @@ impl Partners {
         let all = writers.union(&readers).filter(|_| own.is_some());
         let known = all.map(|key| (key.clone(), Partner::default())).collect();
         let readers = readers.difference(&writers);
-        let telling = |(own, key): (&SpoolPlace, &Key)| (key.clone(), Telling::new(own, key, patience(snapshot, key)));
+        let status =
+            |(own, key): (&SpoolPlace, &Key)| (key.clone(), StatusReport::new(own, key, patience(snapshot, key)));
         let looking =
-            Mutex::new(own.iter().flat_map(|own| readers.clone().map(move |key| (own, key))).map(telling).collect());
+            Mutex::new(own.iter().flat_map(|own| readers.clone().map(move |key| (own, key))).map(status).collect());
         let state = Mutex::new(State { known, changes: 0, is_over: false });
-        let partners = Self(Arc::new(Shared { own, looking, state, changed: Condvar::new() }));
+        let notices = Arc::clone(notices);
+        let partners = Self(Arc::new(Shared { own, notices, looking, state, changed: Condvar::new() }));
         // Programs find out from their launcher, from the first moment on.
         for (rendezvous, name) in partners.0.lock().known.keys() {
-            partners.0.save(&Met::nobody(), (rendezvous, name))?;
+            partners.0.save(&ComponentStatus::nobody(), (rendezvous, name))?;
         }
-        partners.0.look(&**notices);
+        partners.0.look();
         if !partners.0.lock().known.is_empty() {
-            let (shared, notices) = (Arc::clone(&partners.0), Arc::clone(notices));
-            spawn("partners", move || shared.watch(&*notices))?;
+            let shared = Arc::clone(&partners.0);
+            spawn("partners", move || shared.watch())?;
         }
         Ok((partners.clone(), Watching(partners)))
     }
@@ -139,6 +142,17 @@ impl Partners {
     /// What is known of a component.
     pub(in crate::launch) fn of(&self, key: &Key) -> Partner {
         self.0.lock().known.get(key).cloned().unwrap_or_default()
+    }
+
+    /// The same, when a program of the component whose launcher has this token has left a note. It may have come after the
+    /// last look: then this looks again.
+    pub(in crate::launch) fn with(&self, key: &Key, token: &str) -> Partner {
+        let partner = self.of(key);
+        if partner.has(token) {
+            return partner;
+        }
+        self.0.look();
+        self.of(key)
     }
 
     /// True if something has changed since there were so many changes, which becomes their number now.
@@ -158,7 +172,7 @@ impl Partners {
         let Ok(Some(address)) = Address::of(&key.0, &key.1, launcher) else { return };
         let mut state = self.0.lock();
         let found = state.known.get_mut(key).and_then(|partner| partner.others.get_mut(&launcher));
-        let is_new = |other: &&mut Other| !other.is_near && other.address.as_ref() != Some(&address);
+        let is_new = |other: &&mut PartnerLauncher| !other.is_near && other.address.as_ref() != Some(&address);
         let Some(other) = found.filter(is_new) else { return };
         other.address = Some(address);
         state.changes += 1;
@@ -190,8 +204,8 @@ impl Drop for Watching {
 
 /// The other components of the rules in which this one has that part.
 pub(in crate::launch) fn keys(snapshot: &Snapshot, part: Part) -> BTreeSet<Key> {
-    let transfers = snapshot.config.file.iter().filter(|rule| rule.route == Route::Transfer);
-    let mine = transfers.filter(|rule| snapshot.part(rule) == Some(part)).map(|rule| &rule.transfer);
+    let transfers = snapshot.config.file.iter().filter(|rule| rule.route() == Route::Transfer);
+    let mine = transfers.filter(|rule| snapshot.part(rule) == Some(part)).map(|rule| rule.transfer());
     let others = mine.flat_map(|rule| {
         let names = match part {
             Part::Reads => vec![rule.from().to_owned()],
@@ -208,7 +222,7 @@ impl Shared {
     }
 
     /// Looks until the run is over.
-    fn watch(&self, notices: &dyn Notices) {
+    fn watch(&self) {
         let (mut watch, mut changed) = (Watch::new(), Instant::now());
         loop {
             let (keys, launchers) = {
@@ -224,18 +238,18 @@ impl Shared {
             }
             let pace = if changed.elapsed() < LATELY { SOON } else { SELDOM };
             watch.wait_for(Component::paced(pace, launchers));
-            if self.look(notices) {
+            if self.look() {
                 changed = Instant::now();
             }
         }
     }
 
-    fn save(&self, met: &Met, (rendezvous, name): (&Path, &str)) -> Result<()> {
+    fn save(&self, met: &ComponentStatus, (rendezvous, name): (&Path, &str)) -> Result<()> {
         self.own.as_ref().map_or(Ok(()), |own| met.save(&own.directory, rendezvous, name))
     }
 
     /// Looks once. True if something has changed.
-    fn look(&self, notices: &dyn Notices) -> bool {
+    fn look(&self) -> bool {
         let mut looking = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
         if self.lock().is_over {
             return false;
@@ -260,7 +274,7 @@ impl Shared {
                 let known = before.others.get(number).filter(|other| other.launcher == *launcher);
                 let mut other = known.cloned().unwrap_or_else(|| {
                     let is_near = near(launcher);
-                    Other { launcher: launcher.clone(), is_near, address: None }
+                    PartnerLauncher { launcher: launcher.clone(), is_near, address: None }
                 });
                 if other.address.is_none() && !other.is_near && listed.answering.contains(number) {
                     match Address::of(&rendezvous, &name, *number) {
@@ -272,13 +286,13 @@ impl Shared {
             }
             now.was_seen |= listed.presence() != Presence::Absent;
             now.listed = listed;
-            if let Some(telling) = looking.get_mut(&(rendezvous.clone(), name.clone())) {
-                telling.set(now.presence(), None);
+            if let Some(status) = looking.get_mut(&(rendezvous.clone(), name.clone())) {
+                status.set(now.presence(), None);
                 // The next look tries again.
-                let _ = telling.tell();
+                let _ = status.notify();
             }
             if let Some(why) = now.failed.as_ref().filter(|_| now.failed != before.failed) {
-                notices.warn(&format!("component '{name}': {why}"));
+                self.notices.warn(&format!("component '{name}': {why}"));
             }
             if (&now.others, &now.listed, &now.failed) != (&before.others, &before.listed, &before.failed) {
                 has_changed = true;
@@ -302,7 +316,7 @@ mod tests {
     struct Quiet;
 
     impl Notices for Quiet {
-        fn tell(&self, _: &str) {}
+        fn notify(&self, _: &str) {}
         fn warn(&self, _: &str) {}
     }
 
@@ -310,7 +324,15 @@ mod tests {
         let (directory, disk) = (folder.join(token), folder.to_owned());
         fs::create_dir_all(&directory).unwrap();
         fs::write(directory.join(ALIVE), token).unwrap();
-        SpoolPlace { directory, most: 1, disk, node: "n".to_owned(), token: token.to_owned(), peer: None }
+        SpoolPlace {
+            directory,
+            most: 1,
+            disk,
+            places: Vec::new(),
+            node: "n".to_owned(),
+            token: token.to_owned(),
+            peer: None,
+        }
     }
 
     #[test]
@@ -320,7 +342,7 @@ mod tests {
         let rendezvous = folder.join("meet");
         let text = "[[file]]\npattern = \"*\"\nroute = \"transfer\"\nfrom = \"w\"\nto = [\"r\"]\n";
         let mut config = Config::parse(text).unwrap();
-        config.file[0].transfer.rendezvous = Some(rendezvous.clone());
+        config.file[0].transfer_mut().unwrap().rendezvous = Some(rendezvous.clone());
         let (component, spool) = (Some("w".to_owned()), Some(own.clone()));
         let snapshot = Snapshot { component, spool, ..Snapshot::new(config) };
         let notices: Arc<dyn Notices> = Arc::new(Quiet);
@@ -329,7 +351,7 @@ mod tests {
         assert!(keys(&snapshot, Part::Reads).is_empty());
         let (partners, watching) = Partners::begin(&snapshot, &notices).unwrap();
         assert!(!partners.of(&key).was_seen && partners.of(&key).presence() == Presence::Absent);
-        assert!(!Met::read(&own.directory, &rendezvous, "r").unwrap().was_seen);
+        assert!(!ComponentStatus::read(&own.directory, &rendezvous, "r").unwrap().was_seen);
 
         let alive = File::open(other.directory.join(ALIVE)).unwrap();
         alive.lock().unwrap();
@@ -341,6 +363,8 @@ mod tests {
             ..Launcher::default()
         };
         let component = Component::enter(&rendezvous, "r", &near).unwrap();
+        // One that has just come is known when it has left a note, however busy the thread is that looks.
+        assert!(partners.with(&key, "other").has("other"));
         let begin = Instant::now();
         let mut changes = 0;
         while partners.of(&key).presence() != Presence::Running {
@@ -353,7 +377,7 @@ mod tests {
         // Nobody has to look into the rendezvous for these.
         fs::write(other.directory.join(ENDED), b"").unwrap();
         assert_eq!(seen.presence(), Presence::Ended);
-        let met = Met::read(&own.directory, &rendezvous, "r").unwrap();
+        let met = ComponentStatus::read(&own.directory, &rendezvous, "r").unwrap();
         assert!(met.was_seen && met.presence == Presence::Running, "no program waits for it");
         drop(alive);
         assert_eq!(seen.presence(), Presence::Absent);

@@ -13,13 +13,13 @@ use knarr_config::{FileRule, Route, WhenLate};
 use knarr_handover::Crossed;
 use knarr_link::SILENCE;
 
-use crate::launch::aggregators::flight::{Flights, Flown};
+use crate::launch::aggregators::lossy_transfers::{LossyTransfer, LossyTransfers};
 use crate::launch::aggregators::nodes::{Fate, Nodes};
 use crate::launch::coupling::partners::{Partner, Partners};
-use crate::launch::coupling::telling::Key;
+use crate::launch::coupling::status_report::Key;
 use crate::launch::outcome::{Files, Outcome};
 use crate::launch::start::listening::Listening;
-use crate::launch::start::prepare::Begun;
+use crate::launch::start::prepare::RunSetup;
 use crate::notices::Notices;
 
 /// Between two looks whether a launcher of this component was killed.
@@ -39,7 +39,7 @@ struct Session {
 impl Session {
     /// The readers that are to have it.
     fn readers(&self) -> impl Iterator<Item = &str> {
-        let rule = &self.handed.rule.transfer;
+        let rule = self.handed.rule.transfer();
         rule.to().iter().filter(|_| rule.is_read(self.handed.session)).map(String::as_str)
     }
 
@@ -48,7 +48,7 @@ impl Session {
     }
 
     fn key(&self, reader: &str) -> Key {
-        (self.handed.rule.transfer.rendezvous().to_owned(), reader.to_owned())
+        (self.handed.rule.transfer().rendezvous().to_owned(), reader.to_owned())
     }
 
     /// The readers that have not taken it, of those that are to.
@@ -63,7 +63,7 @@ impl Session {
 
     /// True if a file is made of it when no reader may take it any more.
     fn becomes_file(&self, is_taken: bool) -> bool {
-        let rule = &self.handed.rule.transfer;
+        let rule = self.handed.rule.transfer();
         let is_whole = is_taken && self.failed().is_empty();
         rule.keep() || !is_whole && rule.when_late() != WhenLate::Discard || !self.wanted_by().is_empty()
     }
@@ -162,7 +162,7 @@ pub(in crate::launch) struct Transfers<'a> {
     notices: &'a Arc<dyn Notices>,
     waiting: Vec<Session>,
     /// Readers that have opened a session in the life of this run.
-    seen: Vec<Key>,
+    begun_by: BTreeSet<(Key, String)>,
     begun: Instant,
     looked: Instant,
     lately: Instant,
@@ -180,12 +180,12 @@ pub(in crate::launch) struct Transfers<'a> {
     renamed: u64,
     rows: BTreeMap<PathBuf, Row>,
     /// What came of variables with a bound.
-    flown: Flights,
+    lossy_transfers: LossyTransfers,
 }
 
 impl<'a> Transfers<'a> {
-    pub(in crate::launch) fn new(begun: &'a Begun) -> Self {
-        let Begun { components, nodes, notices, partners, snapshot, .. } = begun;
+    pub(in crate::launch) fn new(setup: &'a RunSetup) -> Self {
+        let RunSetup { components, nodes, notices, partners, snapshot, .. } = setup;
         let now = Instant::now();
         Self {
             components,
@@ -194,7 +194,7 @@ impl<'a> Transfers<'a> {
             nodes,
             notices,
             waiting: Vec::new(),
-            seen: Vec::new(),
+            begun_by: BTreeSet::new(),
             begun: now,
             looked: now,
             lately: now,
@@ -205,7 +205,7 @@ impl<'a> Transfers<'a> {
             made: BTreeMap::new(),
             renamed: 0,
             rows: BTreeMap::new(),
-            flown: Flights::default(),
+            lossy_transfers: LossyTransfers::default(),
         }
     }
 
@@ -258,18 +258,18 @@ impl<'a> Transfers<'a> {
 
     /// The program has closed a file. False if it is not transferred, or if another node looks after the session.
     pub(in crate::launch) fn close(&mut self, directory: &Path, handed: &HandedOver) -> bool {
-        if handed.rule.route != Route::Transfer || handed.maker().is_some() {
+        if handed.rule.route() != Route::Transfer || handed.maker().is_some() {
             return false;
         }
         let row = self.rows.entry(handed.target.clone()).or_default();
-        row.way = format!("to {}", handed.rule.transfer.to().join(", "));
+        row.way = format!("to {}", handed.rule.transfer().to().join(", "));
         let (directory, told) = (directory.to_owned(), Vec::new());
         self.waiting.push(Session { directory, handed: handed.clone(), since: Instant::now(), told });
         true
     }
 
     /// What a process of the program tells of files from other components.
-    pub(in crate::launch) fn hear(&mut self, event: &Event) {
+    pub(in crate::launch) fn on_event(&mut self, event: &Event) {
         match event {
             Event::Received { path, from, session, closed_ms, took } => {
                 let row = self.rows.entry(path.clone()).or_default();
@@ -281,11 +281,12 @@ impl<'a> Transfers<'a> {
                 *waited += Duration::from_micros(took.waited_us);
                 *got += Duration::from_micros(took.got_us);
             }
-            Event::Flown { path, variable, bound, raw, sent, errors, changed } => {
+            Event::LossyTransfer { path, variable, bound, raw, sent, errors, changed } => {
                 let [max_abs, max_rel] = errors.map(f64::from_bits);
                 let worst = Observed { max_abs, max_rel, worst: 0, changed: *changed };
                 let crossed = Crossed { raw: *raw, sent: *sent, worst };
-                self.flown.add(path, Flown { variable: variable.clone(), bound: bound.clone(), crossed });
+                self.lossy_transfers
+                    .add(path, LossyTransfer { variable: variable.clone(), bound: bound.clone(), crossed });
             }
             Event::Missed { path, why } => self.say(path, why, MISSED),
             Event::Awaits { path, what, seconds } => {
@@ -296,8 +297,8 @@ impl<'a> Transfers<'a> {
     }
 
     /// What came of variables with a bound.
-    pub(in crate::launch) fn take_flown(&mut self) -> Flights {
-        std::mem::take(&mut self.flown)
+    pub(in crate::launch) fn take_lossy_transfers(&mut self) -> LossyTransfers {
+        std::mem::take(&mut self.lossy_transfers)
     }
 
     /// The node that looks after a session is gone, and with it the session.
@@ -331,7 +332,7 @@ impl<'a> Transfers<'a> {
                     Life::Late(why) => Some(Late { reader: reader.clone(), why }),
                 })
                 .collect();
-            let waits = !late.is_empty() && session.handed.rule.transfer.when_late() == WhenLate::Wait;
+            let waits = !late.is_empty() && session.handed.rule.transfer().when_late() == WhenLate::Wait;
             if waits {
                 self.tell_waits(&mut session, &late);
             }
@@ -367,20 +368,23 @@ impl<'a> Transfers<'a> {
         }
         // A reader that opens it notes that first, and then looks whether it is there.
         let has_come = |late: &Late| {
-            let token = HandedOver::begun_by(&session.directory, &late.reader);
             let is_missing = matches!(late.why, Why::Missing(_));
-            is_missing && token.is_some_and(|token| self.partners.of(&session.key(&late.reader)).has(&token))
+            let token = is_missing.then(|| HandedOver::begun_by(&session.directory, &late.reader)).flatten();
+            token.is_some_and(|token| self.partners.with(&session.key(&late.reader), &token).has(&token))
         };
         !(late.iter().any(has_come) && HandedOver::offer_again(&session.directory))
     }
 
     /// What is to be expected of a reader that has not taken a session.
     fn life(&mut self, session: &Session, reader: &str) -> Life {
-        let (key, timeout) = (session.key(reader), session.handed.rule.transfer.timeout());
-        let partner = self.partners.of(&key);
-        if session.is_noted(reader, Reading::Begun) && !self.seen.contains(&key) {
-            self.seen.push(key.clone());
+        let (key, timeout) = (session.key(reader), session.handed.rule.transfer().timeout());
+        let mut partner = self.partners.of(&key);
+        if let Some(token) = HandedOver::begun_by(&session.directory, reader)
+            && self.begun_by.insert((key.clone(), token.clone()))
+        {
+            partner = self.partners.with(&key, &token);
         }
+        let has_begun = self.begun_by.iter().any(|(other, _)| *other == key);
         match partner.presence() {
             Presence::Running => match self.silence(&partner) {
                 Some((silent, node)) if silent > timeout => {
@@ -390,9 +394,7 @@ impl<'a> Transfers<'a> {
                 }
                 _ => Life::Comes,
             },
-            _ if partner.was_seen || self.seen.contains(&key) => {
-                Life::Late(Why::Missing("has ended without it".to_owned()))
-            }
+            _ if partner.was_seen || has_begun => Life::Late(Why::Missing("has ended without it".to_owned())),
             // It may come late, but not later than that.
             _ if session.since.max(self.begun).elapsed() > timeout => {
                 Life::Late(Why::Missing(format!("did not come for it within {} s", timeout.as_secs_f64())))
@@ -410,9 +412,9 @@ impl<'a> Transfers<'a> {
         let failed = session.failed();
         without.extend(failed.into_iter().map(|(reader, why)| (reader, format!("could not read all of it ({why})"))));
         let row = self.rows.entry(target.clone()).or_default();
-        if !rule.transfer.is_read(*number) {
+        if !rule.transfer().is_read(*number) {
             row.skipped += 1;
-        } else if without.len() < rule.transfer.to().len() {
+        } else if without.len() < rule.transfer().to().len() {
             row.sessions += 1;
             row.last = (*number, session.handed.closed_ms);
             row.bytes += session.handed.bytes;
@@ -432,7 +434,7 @@ impl<'a> Transfers<'a> {
             self.say(target, &format!("session {number}: component '{reader}' has it as a file"), NOTES);
         }
         let mut readers = wanted_by.clone();
-        if rule.transfer.when_late() != WhenLate::Discard {
+        if rule.transfer().when_late() != WhenLate::Discard {
             readers.extend(without.into_iter().map(|(reader, _)| reader).filter(|reader| !wanted_by.contains(reader)));
         }
         let (handed, directory) = (session.handed.clone(), session.directory.clone());
@@ -452,11 +454,11 @@ impl<'a> Transfers<'a> {
     /// The program of this component has given a file a name under which other components read it.
     pub(in crate::launch) fn renamed(&mut self, path: &Path, rule: &FileRule) {
         let shown = self.own.ok_or_else(|| Error::internal("a component without a spool")).and_then(|own| {
-            let session = begin_session(&rule.transfer, path)?;
+            let session = begin_session(rule.transfer(), path)?;
             let handed = HandedOver { session, ..HandedOver::new(path.to_owned(), rule.clone(), 0) };
             let directory = own.directory.join(format!("{}-renamed-{}", std::process::id(), self.renamed));
             self.renamed += 1;
-            let readers = rule.transfer.to().to_vec();
+            let readers = rule.transfer().to().to_vec();
             Ok(MadeOf { handed, directory, wanted_by: readers.clone(), readers })
         });
         match shown {
@@ -491,7 +493,7 @@ impl<'a> Transfers<'a> {
 
     /// A session leaves the spools. Its memory is not used again if a reader may yet have it open.
     fn free(&self, session: &Session, is_read: bool) {
-        self.nodes.tell(&session.handed, Ok(if is_read { Fate::Done } else { Fate::Discarded }));
+        self.nodes.notify(&session.handed, Ok(if is_read { Fate::Done } else { Fate::Discarded }));
         self.nodes.forget(&session.directory);
         if is_read {
             session.handed.remove(&session.directory);
@@ -502,7 +504,7 @@ impl<'a> Transfers<'a> {
 
     /// A session that no reader can have goes, unless its values are kept.
     pub(in crate::launch) fn break_off(&mut self, directory: &Path, open: &HandedOver, why: &str, is_kept: bool) {
-        if open.rule.transfer.is_read(open.session) {
+        if open.rule.transfer().is_read(open.session) {
             let then = if is_kept { "" } else { "; its values are discarded" };
             let said = format!("session {}: {why}{then}", open.session);
             self.say(&open.target, &said, if is_kept { NOTES } else { DISCARDED });
@@ -534,7 +536,7 @@ impl<'a> Transfers<'a> {
             HandedOver::discard(&made.directory);
         }
         for (path, row) in std::mem::take(&mut self.rows) {
-            row.tell(path, files);
+            row.report(path, files);
         }
         kept
     }
@@ -556,7 +558,7 @@ impl MadeOf {
 
 impl Row {
     /// Says it of the file, beside what else became of it.
-    fn tell(self, path: PathBuf, files: &mut Files) {
+    fn report(self, path: PathBuf, files: &mut Files) {
         let Self { sessions, last: (last, closed_ms), skipped, bytes, spent, way, notes, missed, discarded } = self;
         let times = if sessions == 1 { "once".to_owned() } else { format!("{sessions} times") };
         let skipped = if skipped == 0 { String::new() } else { format!(" ({skipped} more were skipped)") };

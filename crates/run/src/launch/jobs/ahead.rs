@@ -5,28 +5,30 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::{Datasets, HandedOver};
+use knarr_capture::{Datasets, HandedOver, account_holding};
 use knarr_choose::plan::Plan;
-use knarr_config::{Output, Route};
+use knarr_config::Output;
 use knarr_flow::engine::{Engine, Progress, Silent};
 use knarr_flow::pipeline::for_later;
 use knarr_flow::settings::Settings;
 use knarr_flow::store::Source;
 use knarr_formats::handed_over::HandedOverSource;
+use knarr_formats::hdf5::Handed;
 use knarr_formats::open_handed_over;
-use knarr_handover::{AheadChunks, Gathered};
-use knarr_routes::compress::{OutputFormat, encode_source_ahead};
+use knarr_handover::{AheadChunks, AssembledPuts};
+use knarr_routes::compress::encode_source_ahead;
+use knarr_tier::{Account, Directory, Reach, Space};
 use serde::{Deserialize, Serialize};
 
-use crate::launch::jobs::deliver::held;
-use crate::launch::news::{News, spawn};
-use crate::launch::start::prepare::Begun;
-use crate::worker::{Effort, Task, Worker};
+use crate::launch::jobs::deliver::rank_values;
+use crate::launch::jobs::kind::kind_of;
+use crate::launch::news::spawn;
+use crate::launch::start::prepare::RunSetup;
+use knarr_worker::{Effort, Task, Worker};
 
 /// Files that are closed sooner are not worth a look.
 const LEAST: Duration = Duration::from_secs(1);
@@ -55,30 +57,28 @@ impl Task for EncodeAhead {
 
     fn run(self, engine: &Engine, _: &dyn Progress) -> Result<Plan> {
         let Self { directory, handed, chunks, earlier } = self;
-        let format = format_of(&handed).ok_or_else(|| Error::internal("a file that is not encoded"))?;
-        let puts = Gathered::of(u64::MAX, held(&handed, &directory, &BTreeMap::new()))?;
-        let puts = puts.with_ahead(Some(AheadChunks::keep(&directory, &chunks)?));
+        let puts = AssembledPuts::of(u64::MAX, rank_values(&handed, &directory, &BTreeMap::new()))?;
+        let account = directory
+            .parent()
+            .and_then(|spool| account_holding(spool, &chunks))
+            .unwrap_or_else(|| Account::of(Space::UNLIMITED));
+        let disk = Directory::new(chunks.parent().unwrap_or(&directory), account, Reach::AllNodes);
+        let puts = puts.with_ahead(Some(AheadChunks::keep(&directory, Arc::new(disk), &chunks)?));
         let header = directory.join(HandedOver::HEADER);
         let source: Box<dyn Source> = match Datasets::read(&directory)? {
             Some(Datasets { addresses }) => {
                 // How far datasets have grown is written into it.
                 let copy = directory.join("ahead.h5");
                 fs::copy(&header, &copy).map_err(|error| Error::write(&copy, &error))?;
-                open_handed_over(&copy, (puts, &addresses), &handed.target, false, &engine.codecs)?
+                let state = Handed { is_closed: false, is_serial: handed.is_serial };
+                open_handed_over(&copy, (puts, &addresses), &handed.target, state, &engine.codecs)?
             }
             None => Box::new(HandedOverSource::open(&header, puts, None, &handed.target)?),
         };
-        let settings = Settings { earlier: earlier.map(Arc::new), as_whole: true, ..handed.rule.lenient_settings()? };
-        encode_source_ahead(engine, source, format, &settings)
-    }
-}
-
-/// The format of the file that is made, if it has chunks.
-fn format_of(handed: &HandedOver) -> Option<OutputFormat> {
-    match handed.rule.compress.output() {
-        Output::Netcdf4 => Some(OutputFormat::NetCdf4),
-        Output::Zarr | Output::S3(_) => Some(OutputFormat::Zarr),
-        Output::Classic => None,
+        let kind = kind_of(&handed, &*source, None)?;
+        let (earlier, filters) = (earlier.map(Arc::new), handed.readers_filters());
+        let settings = Settings { earlier, as_whole: true, filters, ..handed.rule.lenient_settings()? };
+        encode_source_ahead(engine, source, kind, &settings)
     }
 }
 
@@ -93,6 +93,15 @@ struct Open {
     failed: u32,
 }
 
+/// A file of which chunks are to be encoded.
+#[derive(Clone)]
+pub(in crate::launch) struct Ahead {
+    directory: PathBuf,
+    handed: HandedOver,
+    chunks: PathBuf,
+    earlier: Option<Arc<Plan>>,
+}
+
 /// Open files, and what is encoded of them.
 pub(in crate::launch) struct AheadWork {
     worker: Arc<Mutex<Worker>>,
@@ -103,7 +112,7 @@ pub(in crate::launch) struct AheadWork {
 }
 
 impl AheadWork {
-    pub(in crate::launch) fn new(begun: &Begun) -> Self {
+    pub(in crate::launch) fn new(begun: &RunSetup) -> Self {
         let worker = Worker::with_allowed(begun.means.clone(), begun.engine.allowed.clone());
         Self { worker: Arc::new(Mutex::new(worker)), files: BTreeMap::new(), looked: None, under_way: None }
     }
@@ -119,17 +128,16 @@ impl AheadWork {
         }
     }
 
-    /// Begins with the next file of which there is more than before, if nothing is under way. `earlier` is what is chosen for a
-    /// file with this name unless its values look differently.
-    pub(in crate::launch) fn begin(
+    /// The next file of which there is more than before, if nothing is under way. `earlier` is what is chosen for a file with this
+    /// name unless its values look differently.
+    pub(in crate::launch) fn next(
         &mut self,
-        begun: &Begun,
-        send: &Sender<News>,
+        begun: &RunSetup,
         earlier: impl Fn(&Path) -> Option<Arc<Plan>>,
-    ) {
-        let (Some(spool), true) = (&begun.spool, self.is_idle()) else { return };
+    ) -> Option<Ahead> {
+        let spool = begun.spool.as_ref().filter(|_| self.is_idle())?;
         if self.looked.is_some_and(|looked| looked.elapsed() < LOOK_EVERY) {
-            return;
+            return None;
         }
         self.looked = Some(Instant::now());
         let open = HandedOver::open(spool.path());
@@ -154,31 +162,45 @@ impl AheadWork {
                 (known.planned, known.plan) = (logged, None);
             }
             let earlier = known.plan.clone().or_else(|| earlier(&handed.target));
-            return self.start(begun, send, (directory, handed), earlier);
+            let token = begun.snapshot.spool.as_ref().map(|spool| spool.token.as_str()).unwrap_or_default();
+            let name = directory.file_name().unwrap_or_default().to_string_lossy();
+            let places = begun.snapshot.spool.as_ref().map_or(&[][..], |spool| &spool.places);
+            // Files stay in the last tier.
+            let fast = places.split_last().and_then(|(_, waiting)| waiting.first());
+            let chunks = fast.filter(|_| handed.rule.stage().is_some()).map_or(begun.scratch.path(), |fast| &fast.path);
+            let chunks = chunks.join(format!("{token}-{name}.ahead"));
+            return Some(Ahead { directory, handed, chunks, earlier });
         }
+        None
     }
 
-    fn start(
+    /// Begins. The result is told. False if there is no thread to be had.
+    pub(in crate::launch) fn start(
         &mut self,
-        begun: &Begun,
-        send: &Sender<News>,
-        (directory, handed): (PathBuf, HandedOver),
-        earlier: Option<Arc<Plan>>,
-    ) {
-        let token = begun.snapshot.spool.as_ref().map(|spool| spool.token.as_str()).unwrap_or_default();
-        let name = directory.file_name().unwrap_or_default().to_string_lossy();
-        let chunks = begun.scratch.path().join(format!("{token}-{name}.ahead"));
-        let (cancel, worker, send) = (Arc::new(AtomicBool::new(false)), Arc::clone(&self.worker), send.clone());
-        let (stop, effort) = (Arc::clone(&cancel), Effort { jobs: begun.engine.jobs, background: true });
+        ahead: Ahead,
+        jobs: usize,
+        notify: impl FnOnce(PathBuf, Result<Box<Plan>>) + Send + 'static,
+    ) -> bool {
+        let Ahead { directory, handed, chunks, earlier } = ahead;
+        let (cancel, worker) = (Arc::new(AtomicBool::new(false)), Arc::clone(&self.worker));
+        let (stop, effort) = (Arc::clone(&cancel), Effort { jobs, background: true, memory: None });
         let earlier = earlier.as_deref().cloned();
         let started = spawn("ahead", move || {
             let task = EncodeAhead { directory: directory.clone(), handed, chunks, earlier };
             let mut worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
             let done = worker.ask(&task, effort, &stop, &Silent).map_err(Error::from);
-            let _ = send.send(News::Ahead(directory, done.map(Box::new)));
+            notify(directory, done.map(Box::new));
         });
         if started.is_ok() {
             self.under_way = Some(cancel);
+        }
+        started.is_ok()
+    }
+
+    /// It was not begun: there is as much to do as before.
+    pub(in crate::launch) fn not_begun(&mut self, ahead: &Ahead) {
+        if let Some(known) = self.files.get_mut(&ahead.directory) {
+            known.logged = 0;
         }
     }
 
@@ -201,7 +223,7 @@ impl AheadWork {
 /// True for a file whose values are all on this node, and that is made of chunks.
 fn is_encoded(handed: &HandedOver) -> bool {
     let is_here = handed.ranks > 0 && handed.parts.is_empty();
-    is_here && handed.rule.route == Route::Compress && format_of(handed).is_some()
+    is_here && handed.rule.route().traits().is_handed_over && *handed.rule.compress().output() != Output::Classic
 }
 
 /// Bytes of the logs of all ranks.

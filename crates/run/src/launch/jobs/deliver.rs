@@ -3,34 +3,41 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::model::Variable;
-use knarr_capture::{Datasets, Form, HandedOver, NodePart, Reading, Shown, account_of};
+use knarr_capture::{Datasets, Form, HandedOver, Image, NodePart, Reading, Transcoded, memory_of};
 use knarr_choose::plan::Plan;
 use knarr_codec::chain::ChainSpec;
-use knarr_config::{FileRule, Output, Route};
+use knarr_config::FileRule;
 use knarr_flow::engine::{Engine, Progress};
-use knarr_flow::network::url_of;
-use knarr_flow::output::FileIdentity;
+use knarr_flow::output::{FileIdentity, Replaces};
 use knarr_flow::settings::Settings;
 use knarr_flow::store::Source;
+use knarr_flow::urls::url_of;
 use knarr_formats::classic::{self, ClassicSource};
 use knarr_formats::handed_over::HandedOverSource;
+use knarr_formats::hdf5::Handed;
+use knarr_formats::output::{self, OutputKind};
 use knarr_formats::zarr;
 use knarr_formats::{Clocks, Inputs, open_handed_over, open_hdf5_unlocked};
-use knarr_handover::{Account, AheadChunks, Far, Gathered, Held, read_puts};
+use knarr_handover::{AheadChunks, AssembledPuts, RankValues, RemoteRank, read_puts};
 use knarr_link::{Link, link_to};
-use knarr_routes::compress::{OutputFormat, RepackOptions, Repacked, write_source};
-use rustix::fs::Mode;
-use rustix::process::umask;
+use knarr_routes::compress::{RepackOptions, Repacked, write_source};
+use knarr_tier::Space;
 use serde::{Deserialize, Serialize};
 
+use crate::launch::jobs::drain::Drain;
+use crate::launch::jobs::kind::kind_of;
+use crate::launch::jobs::pack::is_short;
 use crate::launch::jobs::packed::PackedFiles;
+use crate::launch::jobs::staging::{Seal, Staging};
+use crate::launch::jobs::tasks::{Made, Mask};
 use crate::launch::outcome::Outcome;
-use crate::worker::{Effort, Failure, Task, Worker};
+use knarr_decisions::level::EncodingLevel;
+use knarr_worker::{Failure, Pool, Share, Task};
 
 /// Makes the file that lies in a directory of the spool.
 #[derive(Serialize, Deserialize)]
@@ -42,36 +49,39 @@ pub(crate) struct Deliver {
     found: BTreeMap<usize, PathBuf>,
     /// What was chosen for an earlier file of the same rule.
     earlier: Option<Plan>,
+    /// Where the file may wait.
+    staging: Option<Staging>,
+    /// How well it is encoded, if that is not what its rule says.
+    level: Option<EncodingLevel>,
     command: String,
     when: String,
 }
 
 impl Task for Deliver {
     const NAME: &'static str = "deliver";
-    /// What was made, and whether that is a file in place of a Zarr store.
-    type Answer = (Repacked, bool);
+    type Answer = Made;
 
-    fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<(Repacked, bool)> {
-        let Self { directory, handed, found, earlier, command, when } = self;
+    fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<Made> {
+        let Self { directory, handed, found, earlier, staging, level, command, when } = self;
         let _mask = handed.umask.map(Mask::of_program);
         handed.forget_made(&directory)?;
         let source = source_of(&directory, &handed, &found, engine)?;
         let is_hdf5 = Datasets::read(&directory)?.is_some();
         let HandedOver { target, rule, ranks, is_new, .. } = &handed;
         let output = rule.made_of(target);
-        let header = directory.join(if *ranks == 0 { Shown::CLASSIC } else { HandedOver::HEADER });
+        let header = directory.join(if *ranks == 0 { Transcoded::CLASSIC } else { HandedOver::HEADER });
         // That of a classic file has its size already.
         let plain_bytes = match fs::metadata(&header).map_or(0, |found| found.len()) {
             all if *ranks == 0 => all,
             header => source.model().variables.iter().map(Variable::raw_bytes).fold(header, u64::saturating_add),
         };
         // Of a small file, all that HDF5 needs to find its way may take more than the values.
-        let is_free = rule.route == Route::Compress && rule.compress.output.is_none();
+        let is_free = rule.route().traits().is_handed_over && rule.compress().output.is_none();
         let may_stay = !is_hdf5 && is_free && plain_bytes <= SMALL;
         let classic_above = if may_stay { Some((plain_bytes, classic::version_of(&header)?)) } else { None };
         // The plan is saved when the program has ended.
         let replaces = handed.replaces(&output, &directory);
-        let options = RepackOptions { replaces, command, when, save_plan: false, classic_above };
+        let options = RepackOptions { replaces, command, when, classic_above, ..RepackOptions::default() };
         // Other places are looked at when the program creates the file.
         if let Some(url) = url_of(&output).filter(|_| *is_new)
             && is_store(engine, url)?
@@ -80,50 +90,52 @@ impl Task for Deliver {
                 .hint("remove it, and have this one made by 'knarr run --recover'")
                 .at(url));
         }
-        let format = match rule.compress.output() {
-            Output::Netcdf4 => OutputFormat::NetCdf4,
-            // The format that the program chose.
-            Output::Classic if is_hdf5 => OutputFormat::NetCdf4,
-            Output::Classic => OutputFormat::Classic(classic::version_of(&header)?),
-            Output::Zarr | Output::S3(_) => OutputFormat::Zarr,
-        };
-        let settings = Settings { earlier: earlier.map(Arc::new), as_whole: true, ..rule.lenient_settings()? };
-        let made = match write_source(engine, source, (&output, format), &settings, &options, progress) {
+        let kind = kind_of(&handed, &*source, (!is_hdf5).then_some(header.as_path()))?;
+        let filters = handed.readers_filters();
+        let settings = rule.lenient_settings()?;
+        let goal = level.map_or_else(|| settings.goal.clone(), EncodingLevel::goal);
+        let settings = Settings { earlier: earlier.map(Arc::new), as_whole: true, filters, goal, ..settings };
+        if let Some(reserved) = staging.as_ref().and_then(|staging| staging.reserve(plain_bytes, &directory)) {
+            let source = source_of(&directory, &handed, &found, engine)?;
+            let options = RepackOptions { replaces: Replaces::Anything, is_private: true, ..options.clone() };
+            let output: (&Path, &dyn OutputKind) = (&reserved.path, kind);
+            let staged = write_source(engine, source, output, &settings, &options, progress)
+                .and_then(|made| reserved.keep(&directory, (Repacked { input_bytes: plain_bytes, ..made }, false)));
+            match staged {
+                Ok((repacked, is_file)) => return Ok(Made { repacked, is_file, is_staged: true }),
+                // Others have filled the tier.
+                Err(error) if error.kind() == ErrorKind::Write => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let made = match write_source(engine, source, (&output, kind), &settings, &options, progress) {
             // The program does not know of Zarr.
-            Err(error) if error.kind() == ErrorKind::Unsupported && format == OutputFormat::Zarr => {
+            Err(error) if error.kind() == ErrorKind::Unsupported && output != *target => {
                 let source = source_of(&directory, &handed, &found, engine)?;
                 let options = RepackOptions { replaces: handed.replaces(target, &directory), ..options };
-                let instead = (target.as_path(), OutputFormat::NetCdf4);
+                let instead: (&Path, &dyn OutputKind) = (target, output::NETCDF4);
                 let written = write_source(engine, source, instead, &settings, &options, progress);
                 written.map(|made| (made, true)).map_err(|_| error)
             }
             written => written.map(|made| (made, false)),
         };
         let (made, is_file) = made.inspect(|_| handed.note_made(&directory))?;
-        Ok((Repacked { input_bytes: plain_bytes, ..made }, is_file))
+        if let Some(last) = staging.as_ref().and_then(Staging::last) {
+            last.pass(made.output_bytes);
+        }
+        Ok(Made { repacked: Repacked { input_bytes: plain_bytes, ..made }, is_file, is_staged: false })
     }
 }
 
 /// Files up to this size are as the program's library writes them, if they would be larger otherwise.
 const SMALL: u64 = 1 << 20;
 
-/// Has this process deny new files the permissions that the program denies them, until it is dropped.
-struct Mask(Mode);
-
-impl Mask {
-    fn of_program(mask: u32) -> Self {
-        Self(umask(Mode::from_bits_truncate(mask)))
-    }
-}
-
-impl Drop for Mask {
-    fn drop(&mut self) {
-        umask(self.0);
-    }
-}
-
 /// Where the values of each rank are.
-pub(in crate::launch) fn held(handed: &HandedOver, directory: &Path, found: &BTreeMap<usize, PathBuf>) -> Vec<Held> {
+pub(in crate::launch) fn rank_values(
+    handed: &HandedOver,
+    directory: &Path,
+    found: &BTreeMap<usize, PathBuf>,
+) -> Vec<RankValues> {
     let links: Vec<Arc<dyn Link>> = handed.parts.iter().map(|part| link_to(part.peer.clone())).collect();
     let of = |rank| {
         let number = handed.parts.iter().position(|part| part.ranks.contains(&rank)).unwrap_or(handed.part);
@@ -132,11 +144,11 @@ pub(in crate::launch) fn held(handed: &HandedOver, directory: &Path, found: &BTr
             (None, Some(part), Some(link)) => {
                 let (link, file) = (Arc::clone(link), part.file.clone());
                 // Files are made of exact values.
-                Held::There(Far { link, file, rank, pace: None, bounded: None })
+                RankValues::There(RemoteRank { link, file, rank, tuner: None, bounded: None })
             }
             (here, ..) => {
                 let here = here.unwrap_or(directory);
-                Held::Here { values: here.join(HandedOver::values(rank)), log: here.join(HandedOver::log(rank)) }
+                RankValues::Here { values: here.join(HandedOver::values(rank)), log: here.join(HandedOver::log(rank)) }
             }
         }
     };
@@ -151,7 +163,8 @@ fn source_of(
     engine: &Engine,
 ) -> Result<Box<dyn Source>> {
     let HandedOver { target, ranks, records, logged, .. } = handed;
-    let puts = Gathered::of(u64::MAX, held(handed, directory, found))?.with_ahead(AheadChunks::open(directory));
+    let puts = AssembledPuts::of(u64::MAX, rank_values(handed, directory, found))?;
+    let puts = puts.with_ahead(AheadChunks::open(directory));
     if let Some(logged) = logged.filter(|logged| *logged != puts.logged()) {
         let what =
             format!("its logs have {} bytes of records, and had {logged} when the file was closed", puts.logged());
@@ -160,10 +173,11 @@ fn source_of(
     let header = directory.join(HandedOver::HEADER);
     Ok(match Datasets::read(directory)? {
         Some(Datasets { addresses }) => {
-            open_handed_over(&header, (puts, &addresses), target, records.is_some(), &engine.codecs)?
+            let state = Handed { is_closed: records.is_some(), is_serial: handed.is_serial };
+            open_handed_over(&header, (puts, &addresses), target, state, &engine.codecs)?
         }
         None if *ranks == 0 => {
-            let whole = directory.join(Shown::CLASSIC);
+            let whole = directory.join(Transcoded::CLASSIC);
             classic::complete(&whole)?;
             Box::new(ClassicSource::open(&whole)?)
         }
@@ -173,6 +187,12 @@ fn source_of(
 
 /// True if nothing was put into a file that the program has not closed, or whose header is not whole.
 pub(in crate::launch) fn holds_nothing(directory: &Path, open: &HandedOver) -> bool {
+    if HandedOver::has_image(directory) {
+        return false;
+    }
+    if open.was_not_made(directory) {
+        return true;
+    }
     let ranks: Vec<usize> = open.own_part().map_or_else(|| (0..open.ranks).collect(), |part| part.ranks.clone());
     let is_empty = |rank: &usize| match read_puts(&directory.join(HandedOver::log(*rank))) {
         Ok(log) => log.puts.is_empty(),
@@ -187,7 +207,8 @@ pub(in crate::launch) fn holds_nothing(directory: &Path, open: &HandedOver) -> b
 /// headers come after that, so there is no value of the file anywhere. Of a file on one node nothing is said.
 pub(in crate::launch) fn was_not_begun(directory: &Path, handed: &HandedOver) -> bool {
     let has_all_logs = |part: &NodePart| part.ranks.iter().all(|rank| has_log(directory, *rank));
-    handed.own_part().is_some_and(|part| !has_all_logs(part) || !handed.may_have_header())
+    let has_image = HandedOver::has_image(directory);
+    handed.own_part().filter(|_| !has_image).is_some_and(|part| !has_all_logs(part) || !handed.may_have_header())
 }
 
 /// False if a rank has made no log. One that leads to a disk which is not there, or that cannot be looked at, may hold puts.
@@ -202,43 +223,49 @@ fn has_header(directory: &Path) -> bool {
     std::fs::read(directory.join(HandedOver::HEADER)).map_or(true, |bytes| is_whole(&bytes))
 }
 
-/// Brings back the header from before definitions began again, if the library has not got the new one written.
+/// Brings back the header from before definitions began again, if the library has not got the new one written; or that which HDF5
+/// has written for the first rank, if no copy could be made of it.
 pub(in crate::launch) fn mend_header(directory: &Path) {
+    let header = directory.join(HandedOver::HEADER);
     let earlier = directory.join(HandedOver::EARLIER_HEADER);
     // The header may be a link to where other nodes reach it.
-    if !has_header(directory) && earlier.exists() && std::fs::copy(&earlier, directory.join(HandedOver::HEADER)).is_ok()
-    {
+    if !has_header(directory) && earlier.exists() && std::fs::copy(&earlier, &header).is_ok() {
         let _ = std::fs::remove_file(earlier);
+    }
+    let own = directory.join(HandedOver::header_of(0));
+    if std::fs::symlink_metadata(&header).is_err() && own.exists() {
+        // Without one the file cannot be made, which is told.
+        let _ = std::fs::copy(own, header);
     }
 }
 
 /// Writes what a file or a session holds in another format, for a program whose library does not read that.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Show {
+pub(crate) struct Transcode {
     #[serde(with = "knarr_array::path_bytes")]
     directory: PathBuf,
     /// Where it is written if it finds no memory.
     #[serde(with = "knarr_array::path_bytes")]
     disk: PathBuf,
-    shown: Shown,
+    shown: Transcoded,
 }
 
-impl Show {
-    pub(in crate::launch) fn new(directory: PathBuf, disk: PathBuf, shown: Shown) -> Self {
+impl Transcode {
+    pub(in crate::launch) fn new(directory: PathBuf, disk: PathBuf, shown: Transcoded) -> Self {
         Self { directory, disk, shown }
     }
 
     /// Where what the source holds is written: in memory if the account of the node has enough of it, else on the disk. Returns the
     /// bytes that were taken from the account.
     fn place(&self, source: &dyn Source, form: Form) -> Result<(PathBuf, u64)> {
-        let here = self.directory.join(Shown::file(form));
+        let here = self.directory.join(Transcoded::file(form));
         // On the disk that several nodes share, if it is read on them.
         if let Ok(there) = std::fs::read_link(&here) {
             return Ok((there, 0));
         }
         let bytes = source.model().variables.iter().map(Variable::raw_bytes).fold(HEADER, u64::saturating_add);
-        let account = self.directory.parent().and_then(account_of);
-        if account.is_none_or(|account| account.take(bytes)) {
+        let account = self.directory.parent().and_then(memory_of);
+        if account.is_none_or(|account| account.take(Space { bytes, inodes: 1 })) {
             return Ok((here, bytes));
         }
         let name = self.directory.file_name().unwrap_or_default().to_string_lossy();
@@ -254,18 +281,18 @@ impl Show {
 /// Bytes that a header takes, as a rule.
 const HEADER: u64 = 1 << 16;
 
-impl Task for Show {
+impl Task for Transcode {
     const NAME: &'static str = "show";
     type Answer = ();
 
     fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<()> {
-        let Shown { source, form, .. } = self.shown.clone();
+        let Transcoded { source, form, .. } = self.shown.clone();
         let source: Box<dyn Source> = match HandedOver::read(&source) {
             Ok(Some(handed)) => source_of(&source, &handed, &BTreeMap::new(), engine)?,
             _ if source.is_dir() => knarr_formats::open(&source, &engine.codecs)?,
             _ if url_of(&source).is_some() => {
-                let (network, max_mem) = (engine.network.clone(), engine.max_mem / 2);
-                knarr_formats::open_with(&source, &engine.codecs, &Inputs { network, max_mem, ..Inputs::default() })?
+                let (stores, max_mem) = (engine.stores.clone(), engine.max_mem / 2);
+                knarr_formats::open_with(&source, &engine.codecs, &Inputs { stores, max_mem, ..Inputs::default() })?
             }
             _ => Box::new(open_hdf5_unlocked(&source, &engine.codecs)?),
         };
@@ -279,20 +306,20 @@ impl Task for Show {
             Form::NetCdf4 => {
                 let settings = Settings { chain: Some(ChainSpec::raw()), verify: false, ..Settings::default() };
                 let options = RepackOptions { save_plan: false, ..RepackOptions::default() };
-                write_source(engine, source, (&target, OutputFormat::NetCdf4), &settings, &options, progress).map(drop)
+                write_source(engine, source, (&target, output::NETCDF4), &settings, &options, progress).map(drop)
             }
         };
         // When the directory goes, what the file takes is given back.
-        if let Some(account) = self.directory.parent().and_then(account_of).filter(|_| taken > 0) {
-            account.give_back(taken);
-            account.charge(std::fs::metadata(&target).map_or(0, |found| found.len()));
+        if let Some(account) = self.directory.parent().and_then(memory_of).filter(|_| taken > 0) {
+            account.give_back(Space::bytes(taken));
+            account.charge(Space::bytes(std::fs::metadata(&target).map_or(0, |found| found.len())));
         }
         written
     }
 }
 
 /// A delivery.
-pub(in crate::launch) struct Delivery {
+pub(in crate::launch) struct DeliverJob {
     pub(in crate::launch) directory: PathBuf,
     pub(in crate::launch) handed: HandedOver,
     /// Where newer versions of the file may be.
@@ -301,9 +328,15 @@ pub(in crate::launch) struct Delivery {
     pub(in crate::launch) found: BTreeMap<usize, PathBuf>,
     /// What was chosen for an earlier file of the same rule.
     pub(in crate::launch) earlier: Option<Arc<Plan>>,
-    pub(in crate::launch) worker: Arc<Mutex<Worker>>,
-    pub(in crate::launch) effort: Effort,
+    /// Where it may wait.
+    pub(in crate::launch) staging: Option<Staging>,
+    /// How well it is encoded, if that is not what its rule says.
+    pub(in crate::launch) level: Option<EncodingLevel>,
+    pub(in crate::launch) workers: Arc<Pool>,
+    pub(in crate::launch) share: Share,
     pub(in crate::launch) cancel: Arc<AtomicBool>,
+    /// The program has not ended.
+    pub(in crate::launch) is_running: bool,
     pub(in crate::launch) command: String,
     pub(in crate::launch) when: String,
     /// Files that the program may want back.
@@ -312,28 +345,34 @@ pub(in crate::launch) struct Delivery {
     pub(in crate::launch) progress: Box<dyn Progress + Send>,
 }
 
+/// What became of a delivery.
+pub(in crate::launch) enum Delivered {
+    /// This.
+    Is(Outcome),
+    /// The file waits in a tier, from which it is to be moved to its place. This was made of it.
+    Staged(Box<Repacked>),
+    /// It needs more memory than its share.
+    Short,
+}
+
 /// How often a delivery is tried whose process dies.
 const ATTEMPTS: usize = 2;
 
-impl Delivery {
+impl DeliverJob {
     /// Delivers. Values whose file is in place leave the spool; the others stay.
-    pub(in crate::launch) fn run(self) -> Outcome {
+    pub(in crate::launch) fn run(self) -> Delivered {
         let mut died = None;
         for _ in 0..ATTEMPTS {
-            let (directory, handed) = (self.directory.clone(), self.handed.clone());
-            let (found, command, when) = (self.found.clone(), self.command.clone(), self.when.clone());
-            let earlier = self.earlier.as_deref().cloned();
-            let task = Deliver { directory, handed, found, earlier, command, when };
-            let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
-            match worker.ask(&task, self.effort, &self.cancel, &*self.progress) {
-                Ok((repacked, is_file)) => {
+            match self.ask() {
+                Ok(Made { repacked, is_staged: true, .. }) => return Delivered::Staged(Box::new(repacked)),
+                Ok(Made { repacked, is_file, .. }) => {
                     let input = self.handed.target.clone();
                     let output = if is_file { input.clone() } else { self.handed.rule.made_of(&input) };
                     // Who opens the file waits until its values have left the spool.
-                    if self.effort.background
+                    if self.is_running
                         && let Err(error) = self.packed.note(&output, &repacked.as_made)
                     {
-                        return self.failed(error);
+                        return Delivered::Is(self.failed(error));
                     }
                     self.handed.hand_on(&self.directory, &self.spools);
                     if self.may_be_read() {
@@ -346,13 +385,36 @@ impl Delivery {
                     if replaced.is_some() && replaced == FileIdentity::at(&input) {
                         let _ = std::fs::remove_file(&input);
                     }
-                    return Outcome::Packed(Box::new(Repacked { input, output, ..repacked }));
+                    return Delivered::Is(Outcome::Packed(Box::new(Repacked { input, output, ..repacked })));
                 }
                 Err(Failure::Died(error)) => died = Some(error),
-                Err(Failure::Failed(error)) => return self.failed(error),
+                Err(Failure::Failed(error)) if is_short(&self.share, &error) => return Delivered::Short,
+                Err(Failure::Failed(error)) => return Delivered::Is(self.failed(error)),
             }
         }
-        self.failed(died.unwrap_or_else(|| Error::internal("nothing was tried")))
+        Delivered::Is(self.failed(died.unwrap_or_else(|| Error::internal("nothing was tried"))))
+    }
+
+    /// Has a process do what is to be done next.
+    fn ask(&self) -> Result<Made, Failure> {
+        let (directory, handed, staging) = (self.directory.clone(), self.handed.clone(), self.staging.clone());
+        let waits = || matches!(Image::<(Repacked, bool)>::of(&directory), Ok(Some(_)));
+        if handed.reserved.is_some() && !waits() {
+            let task = Seal { directory: directory.clone(), handed: handed.clone(), staging: staging.clone() };
+            let sealed = self.workers.ask(&task, &self.share, &self.cancel, &*self.progress)?;
+            if staging.is_some() {
+                return Ok(sealed);
+            }
+        }
+        if waits() {
+            let task = Drain { directory, handed, staging };
+            return self.workers.ask(&task, &self.share, &self.cancel, &*self.progress);
+        }
+        let (found, command, when) = (self.found.clone(), self.command.clone(), self.when.clone());
+        let earlier = self.earlier.as_deref().cloned();
+        let level = self.level;
+        let task = Deliver { directory, handed, found, earlier, staging, level, command, when };
+        self.workers.ask(&task, &self.share, &self.cancel, &*self.progress)
     }
 
     /// True if a reader of a transfer may yet have the values open: their memory is not used again.
@@ -361,11 +423,11 @@ impl Delivery {
             HandedOver::is_noted(&self.directory, reader, Reading::Done)
                 && HandedOver::failure(&self.directory, reader).is_none()
         };
-        self.handed.session > 0 && !self.handed.rule.transfer.to().iter().all(is_done)
+        self.handed.session > 0 && !self.handed.rule.transfer().to().iter().all(is_done)
     }
 
     fn failed(&self, error: Error) -> Outcome {
-        let in_bucket = matches!(self.handed.rule.compress.output(), Output::S3(_));
+        let in_bucket = self.handed.rule.compress().output().url().is_some();
         let error = if in_bucket && error.kind() == ErrorKind::Interrupted {
             let what = "interrupted; an older store in the bucket may be gone, and what was handed over is kept";
             Error::new(ErrorKind::Interrupted, what)
@@ -379,7 +441,7 @@ impl Delivery {
             ErrorKind::Exists => HandedOver::set_aside_as_older(&self.directory),
             _ => HandedOver::set_aside(&self.directory),
         };
-        Outcome::Undelivered(error, self.directory.clone())
+        if self.directory.exists() { Outcome::Undelivered(error, self.directory.clone()) } else { Outcome::Lost(error) }
     }
 }
 
@@ -388,8 +450,8 @@ impl Delivery {
 /// # Errors
 /// Why that is not known.
 pub(in crate::launch) fn is_store(engine: &Engine, url: &str) -> Result<bool> {
-    let network = engine.network.as_ref().ok_or_else(|| Error::internal("a run without a network"))?;
-    network.read(url).and_then(|store| zarr::is_store(store.as_ref())).map_err(|error| error.at_once(url))
+    let stores = engine.stores.as_ref().ok_or_else(|| Error::internal("a run without a network"))?;
+    stores.read(url).and_then(|store| zarr::is_store(store.as_ref())).map_err(|error| error.at_once(url))
 }
 
 /// Says that a file has not become what its rule wants.

@@ -10,7 +10,7 @@ use knarr_flow::settings::Settings;
 use knarr_routes::compress::{Forecast, forecast};
 use serde::{Deserialize, Serialize};
 
-use crate::worker::Task;
+use knarr_worker::Task;
 
 /// Finds out what packing a file would give.
 #[derive(Serialize, Deserialize)]

@@ -1,22 +1,31 @@
-//! Another file takes the place of one that programs may open at any moment, in one step: as [`pack`](crate::launch::pack) says.
+//! Another file takes the place of one that programs may open at any moment, in one step: as [`pack`](super::pack) says.
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, Result};
 use knarr_flow::output::take_access;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use crate::launch::jobs::beside::Beside;
-use crate::processes::{Identity, writer};
+use crate::launch::jobs::replacement::Replacement;
+use knarr_capture::processes::{Identity, writer};
 
 /// How long to wait for programs that are opening files.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// The gate, shut. Jobs wait for each other apart from it: how many there are says nothing of programs.
+pub(in crate::launch) struct Shut {
+    _gate: File,
+    _turn: MutexGuard<'static, ()>,
+}
+
 /// Shuts the gate until the result is dropped; `None` if programs hold it open for long.
-pub(in crate::launch) fn shut(gate: &Path) -> Result<Option<File>> {
+pub(in crate::launch) fn shut(gate: &Path) -> Result<Option<Shut>> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let gate = File::open(gate).map_err(|error| Error::read(gate, &error))?;
     let begin = Instant::now();
     while gate.try_lock().is_err() {
@@ -25,7 +34,7 @@ pub(in crate::launch) fn shut(gate: &Path) -> Result<Option<File>> {
         }
         std::thread::sleep(Duration::from_micros(200));
     }
-    Ok(Some(gate))
+    Ok(Some(Shut { _gate: gate, _turn: turn }))
 }
 
 /// What came of an exchange.
@@ -46,7 +55,7 @@ pub(in crate::launch) enum Exchanged {
 /// `Write`.
 pub(in crate::launch) fn exchange(
     (original, before): (&File, &Metadata),
-    new: &mut Beside,
+    new: &mut Replacement,
     path: &Path,
 ) -> Result<Exchanged> {
     if !is_unchanged(original, before) {

@@ -4,8 +4,8 @@
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_flow::engine::{Engine, Progress, Silent};
@@ -13,11 +13,11 @@ use knarr_formats::hdf5::AsMade;
 use knarr_routes::compress::unpack;
 use serde::{Deserialize, Serialize};
 
-use crate::launch::jobs::beside::Beside;
 use crate::launch::jobs::exchange::{Exchanged, copy_properties, exchange, shut};
 use crate::launch::jobs::packed::PackedFiles;
-use crate::processes::{Identity, name_of, writer};
-use crate::worker::{Effort, Task, Worker};
+use crate::launch::jobs::replacement::Replacement;
+use knarr_capture::processes::{Identity, name_of, writer};
+use knarr_worker::{Pool, Share, Task};
 
 /// Writes what a packed file holds to another one, as the program has made it.
 #[derive(Serialize, Deserialize)]
@@ -43,8 +43,8 @@ impl Task for Unpack {
 pub(in crate::launch) struct HandBack {
     pub(in crate::launch) path: PathBuf,
     pub(in crate::launch) packed: Arc<PackedFiles>,
-    pub(in crate::launch) worker: Arc<Mutex<Worker>>,
-    pub(in crate::launch) jobs: usize,
+    pub(in crate::launch) workers: Arc<Pool>,
+    pub(in crate::launch) share: Share,
     pub(in crate::launch) cancel: Arc<AtomicBool>,
     pub(in crate::launch) gate: PathBuf,
     /// Where files are made, if that is on the file system of this one.
@@ -72,12 +72,9 @@ impl HandBack {
         if let Some(process) = writer(Identity::of(&before)) {
             return Err(busy(&format!("it is open for writing in process {process}")));
         }
-        let mut plain = Beside::new(&self.path, &before, &self.scratch);
+        let mut plain = Replacement::new(&self.path, &before, &self.scratch);
         let task = Unpack { input: self.path.clone(), output: plain.path().to_owned(), as_made };
-        let effort = Effort { jobs: self.jobs, background: false };
-        let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_changed = worker.ask(&task, effort, &self.cancel, &Silent).map_err(Error::from);
-        drop(worker);
+        let is_changed = self.workers.ask(&task, &self.share, &self.cancel, &Silent).map_err(Error::from);
         if !is_changed? {
             self.packed.forget(&before);
             return Ok(false);

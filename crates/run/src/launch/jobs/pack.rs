@@ -7,15 +7,13 @@
 //! together wait on all their nodes. For others the second look covers that moment, except on file systems that cannot
 //! exchange names, and for writers on other machines.
 
-use std::collections::BTreeSet;
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
-use knarr_array::error::{Error, Result};
+use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::{HandedOver, Snapshot};
 use knarr_codec::codec::{FilterSet, ReaderLevel};
 use knarr_config::{FileRule, Output, Route};
@@ -24,30 +22,26 @@ use knarr_flow::output::FileIdentity;
 use knarr_routes::compress::Repacked;
 
 use crate::launch::aggregators::nodes::Others;
-use crate::launch::jobs::beside::{Beside, is_temporary};
 use crate::launch::jobs::estimate::Estimate;
 use crate::launch::jobs::exchange::{Exchanged, copy_properties, exchange, is_unchanged, shut};
 use crate::launch::jobs::packed::PackedFiles;
-use crate::launch::jobs::tasks::{Found, Look, PackFile};
+use crate::launch::jobs::replacement::{Replacement, is_temporary};
+use crate::launch::jobs::tasks::PackFile;
 use crate::launch::outcome::Outcome;
-use crate::processes::{Identity, name_of, renamed, writer};
-use crate::worker::{Effort, Failure, Task, Worker};
+use knarr_capture::processes::{Identity, name_of, renamed, writer};
+use knarr_worker::{Failure, Pool, Share, Task};
 
 /// A file to pack.
-pub(in crate::launch) struct Job {
+pub(in crate::launch) struct PackJob {
     /// Absolute path.
     pub(in crate::launch) path: PathBuf,
     /// Device and inode, if they are known: the program may rename what it has closed.
     pub(in crate::launch) identity: Option<(u64, u64)>,
     /// Filters that the program's HDF5 has, if they are known.
     pub(in crate::launch) filters: Option<FilterSet>,
-    /// Datasets that were compressed as they were written.
-    pub(in crate::launch) compressed: BTreeSet<String>,
-    /// Does what needs the file read.
-    pub(in crate::launch) worker: Arc<Mutex<Worker>>,
-    pub(in crate::launch) jobs: usize,
-    /// A program runs that is not to be disturbed.
-    pub(in crate::launch) background: bool,
+    /// Do what needs the file read.
+    pub(in crate::launch) workers: Arc<Pool>,
+    pub(in crate::launch) share: Share,
     /// Set to stop.
     pub(in crate::launch) cancel: Arc<AtomicBool>,
     pub(in crate::launch) snapshot: Snapshot,
@@ -59,39 +53,36 @@ pub(in crate::launch) struct Job {
     pub(in crate::launch) scratch: PathBuf,
     /// Spools in which there may be newer versions of the file, which are to replace it.
     pub(in crate::launch) spools: Vec<PathBuf>,
-    /// Whether to learn from a file that was compressed as it was written.
-    pub(in crate::launch) learn: bool,
     /// Other nodes whose ranks have written the file.
     pub(in crate::launch) others: Others,
     /// Files that the program may want back.
     pub(in crate::launch) packed: Arc<PackedFiles>,
 }
 
-impl Job {
-    pub(in crate::launch) fn run(self) -> Outcome {
+/// True if more memory may help: what is left of it is too little for one of the chunks.
+pub(in crate::launch) fn is_short(share: &Share, error: &Error) -> bool {
+    share.may_grow && error.kind() == ErrorKind::Usage
+}
+
+impl PackJob {
+    /// Returns nothing if it needs more memory than its share.
+    pub(in crate::launch) fn run(self) -> Option<Outcome> {
         let outcome = self.attempt();
+        if outcome.as_ref().is_err_and(|error| is_short(&self.share, error)) {
+            return None;
+        }
         if !matches!(outcome, Ok(Outcome::Packed(_) | Outcome::Displaced(_))) && !self.path.exists() {
             return match self.identity.and_then(|identity| renamed(&self.path, identity)) {
                 Some(path) => Self { path, identity: None, ..self }.run(),
-                None => Outcome::Left("the program removed or renamed it".to_owned()),
+                None => Some(Outcome::Left("the program removed or renamed it".to_owned())),
             };
         }
-        outcome.unwrap_or_else(Outcome::Failed)
+        Some(outcome.unwrap_or_else(Outcome::Failed))
     }
 
     fn attempt(&self) -> Result<Outcome> {
-        if let Some((number, rule)) = self.snapshot.rule_for(&self.path)
-            && rule.compresses_writes()
-        {
-            let begin = Instant::now();
-            if let Some(process) = std::fs::metadata(&self.path).ok().and_then(|found| writer(Identity::of(&found))) {
-                return Ok(Outcome::Changed(format!("open for writing in process {process}")));
-            }
-            let found = self.look(number, rule);
-            return Ok(Outcome::Written(found, begin.elapsed().as_secs_f64()));
-        }
         if let Some((_, rule)) = self.snapshot.rule_for(&self.path)
-            && rule.route.traits().may_be_replaced
+            && rule.route().traits().may_be_replaced
             && let Err(error) = self.others.await_end(&self.cancel)
         {
             return Ok(Outcome::Left(error.message().to_owned()));
@@ -111,11 +102,11 @@ impl Job {
         let Some((rule, filters)) = self.rule(&self.path) else {
             return Ok(Outcome::Left("no rule matches it any more".to_owned()));
         };
-        if *rule.compress.output() != Output::Netcdf4 {
-            let why = "'output' is for what MPI programs hand over: this file stays what it is";
+        if *rule.compress().output() != Output::Netcdf4 {
+            let why = "'output' is for files that are handed over: this file stays what it is";
             return Ok(Outcome::Left(why.to_owned()));
         }
-        match rule.route {
+        match rule.route() {
             Route::Estimate => {
                 let task = Estimate { input: self.path.clone(), rule: rule.clone(), filters };
                 let estimated = self.ask_of(&task, &original, &before)?;
@@ -125,7 +116,7 @@ impl Job {
                 ))
             }
             // Others are not handed out, see `Snapshot::rule_for`.
-            Route::Compress | Route::File | Route::Checkpoint | Route::Transfer => {
+            Route::Compress | Route::Stage | Route::File | Route::Checkpoint | Route::Transfer => {
                 self.pack((rule, filters), &original, &before)
             }
         }
@@ -138,7 +129,7 @@ impl Job {
         original: &File,
         before: &Metadata,
     ) -> Result<Outcome> {
-        let mut packed = Beside::new(&self.path, before, &self.scratch);
+        let mut packed = Replacement::new(&self.path, before, &self.scratch);
         let task = PackFile {
             input: self.path.clone(),
             output: packed.path().to_owned(),
@@ -160,7 +151,7 @@ impl Job {
             now.into_iter().for_each(|now| HandedOver::stored_anew(&self.spools, path, was, now));
         };
         note(&self.path);
-        if self.background {
+        if self.share.effort.background {
             // Before it has its name: who opens it from then on knows.
             self.packed.note(packed.path(), &repacked.as_made)?;
         }
@@ -196,17 +187,7 @@ impl Job {
     }
 
     fn ask<T: Task>(&self, task: &T) -> Result<T::Answer, Failure> {
-        let effort = Effort { jobs: self.jobs, background: self.background };
-        let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
-        worker.ask(task, effort, &self.cancel, &Silent)
-    }
-
-    fn look(&self, number: usize, rule: &FileRule) -> Result<Found> {
-        // Knarr's filter chooses by itself.
-        let learn = self.learn && rule.settings()?.portable != Some(ReaderLevel::Knarr);
-        let (path, rule, filters) = (self.path.clone(), rule.clone(), self.known(rule));
-        let compressed = self.compressed.clone();
-        Ok(self.ask(&Look { path, number, rule, filters, compressed, learn })?)
+        self.workers.ask(task, &self.share, &self.cancel, &Silent)
     }
 
     /// The rule for `path`, and the filters of its reader, where the program is one.
@@ -219,11 +200,16 @@ impl Job {
     /// it has.
     fn known(&self, rule: &FileRule) -> Option<FilterSet> {
         let known = self.filters.unwrap_or_else(|| FilterSet::of(ReaderLevel::Core));
-        rule.compress.portable.is_none().then_some(known)
+        rule.compress().portable.is_none().then_some(known)
     }
 
     /// Exchanges the original and the packed file. Returns the name they had: the program may have renamed its file.
-    fn publish(&self, original: &File, before: &Metadata, packed: &mut Beside) -> Result<Result<PathBuf, Outcome>> {
+    fn publish(
+        &self,
+        original: &File,
+        before: &Metadata,
+        packed: &mut Replacement,
+    ) -> Result<Result<PathBuf, Outcome>> {
         let changed = |why: &str| Ok(Err(Outcome::Changed(why.to_owned())));
         let Some(_gate) = shut(&self.gate)? else { return changed("the program keeps opening files") };
         let Some(path) = name_of(original) else {

@@ -11,7 +11,7 @@ use knarr_array::error::{Error, Result};
 use knarr_capture::{mark_packed, settled, unmark_packed};
 use knarr_formats::hdf5::AsMade;
 
-use crate::processes::Identity;
+use knarr_capture::processes::Identity;
 
 /// What they were before.
 pub(in crate::launch) struct PackedFiles {

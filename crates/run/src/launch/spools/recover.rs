@@ -2,26 +2,29 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::{Datasets, HandedOver, NodePart};
 use knarr_flow::engine::{Engine, Silent};
-use knarr_flow::network::url_of;
+use knarr_flow::urls::url_of;
 
-use crate::launch::aggregators::first;
-use crate::launch::jobs::deliver::{Delivery, holds_nothing, is_store, made_instead, mend_header, was_not_begun};
+use crate::launch::aggregators::node_leader;
+use crate::launch::jobs::deliver::{
+    DeliverJob, Delivered, holds_nothing, is_store, made_instead, mend_header, was_not_begun,
+};
 use crate::launch::jobs::outputs::Outputs;
 use crate::launch::jobs::packed::PackedFiles;
 use crate::launch::outcome::{Done, Files, Outcome};
+use crate::launch::spools::copies::{copied_from, copied_to, spools_of_node};
 use crate::launch::spools::scratch::Scratch;
-use crate::launch::spools::{spool, stage};
+use crate::launch::spools::{run_directory, spool};
 use crate::launch::start::prepare::rules_of;
 use crate::launch::start::rules;
-use crate::means::Means;
-use crate::processes::{Identity, writer_of_any};
-use crate::worker::{Effort, Worker};
+use knarr_capture::processes::{Identity, written_or_mapped};
+use knarr_worker::means::Means;
+use knarr_worker::{Pool, Share};
 
 /// Makes the files that were handed over and not delivered, in the spool `directory` or in the spools in it. Files that were
 /// not closed hold what was put into them. If the configuration `rules` has a rule for a file, that counts. Nothing is made that a program still writes, or that would replace a newer file. The command as typed, and the day, are noted in the files.
@@ -35,21 +38,43 @@ pub fn recover(
     (command, when): (&str, &str),
 ) -> Result<Vec<Done>> {
     let engine = means.engine()?;
+    // What lies in spools was noted by its real path.
+    let directory = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
+    let directory = directory.as_path();
     let read = |path: &Path| {
         let config = rules_of(path)?;
         rules::check(&config, &engine.codecs).map_err(|error| error.at(path.display().to_string())).map(|()| config)
     };
     let rules = rules.map(read).transpose()?;
-    let worker = Arc::new(Mutex::new(Worker::new(means.clone())));
+    let workers = Arc::new(Pool::new(means.clone()));
     let mut files = Files::default();
     let mut spools = spool::recoverable(directory)?;
     let mut all: Vec<_> = spools.iter().flat_map(|spool| HandedOver::to_be_made(spool)).collect();
     // The newest of several of one name stays.
     all.sort_by_key(|(_, handed)| handed.as_ref().map_or(0, |handed| handed.generation));
     let (mut tried, mut made, mut outputs) = (BTreeSet::new(), BTreeSet::new(), Outputs::default());
+    // Parts may have been brought here from there.
+    let shared: BTreeSet<PathBuf> = all.iter().filter_map(|(_, handed)| Some(handed.as_ref().ok()?.disk())).collect();
+    // Of one file, versions may lie in memory and in tiers.
+    let all_spools = |spools: &[PathBuf]| spools.iter().flat_map(|spool| spools_of_node(spool)).collect::<Vec<_>>();
     for (directory, handed) in all {
         let (directory, handed, not_begun) = match handed {
             Ok(handed) => {
+                // Its launcher was killed before it had removed what was copied to a tier.
+                let directory = HandedOver::staged_at(&directory).map_or(directory.clone(), |copy| {
+                    handed.staged(&directory, &copy);
+                    spools.extend(copy.parent().map(Path::to_owned));
+                    copy
+                });
+                let directory = copied_to(&directory).map_or(directory.clone(), |copy| {
+                    HandedOver::moved(&directory, &copy);
+                    spools.extend(copy.parent().map(Path::to_owned));
+                    copy
+                });
+                if let Some(memory) = copied_from(&directory) {
+                    HandedOver::moved(&memory, &directory);
+                    spools.extend(memory.parent().map(Path::to_owned));
+                }
                 let (directory, handed) = with_maker(directory, handed, &spools);
                 let not_begun = was_not_begun(&directory, &handed);
                 let rule = rules.as_ref().and_then(|rules| rules.rule_for(&handed.target)).cloned();
@@ -79,7 +104,7 @@ pub fn recover(
         let all_here = || std::iter::once(&directory).chain(found.values());
         if HandedOver::was_made(&directory) {
             // Its launcher was killed before it had removed it. The program may have written the file anew since.
-            handed.hand_on(&directory, &spools);
+            handed.hand_on(&directory, &all_spools(&spools));
             all_here().for_each(|part| HandedOver::discard(part));
             if missing.is_empty() {
                 handed.take_notes();
@@ -113,28 +138,38 @@ pub fn recover(
             Some(error) => Outcome::Undelivered(error, directory.clone()),
             None => {
                 mend_header(&directory);
-                let job = Delivery {
+                let job = DeliverJob {
                     directory: directory.clone(),
                     handed: handed.clone(),
-                    spools: spools.clone(),
+                    spools: all_spools(&spools),
                     found: found.clone(),
                     earlier: None,
-                    worker: Arc::clone(&worker),
-                    effort: Effort { jobs: engine.jobs, background: false },
+                    staging: None,
+                    level: None,
+                    workers: Arc::clone(&workers),
+                    share: Share::of_all(engine.jobs),
                     cancel: Arc::new(AtomicBool::new(false)),
+                    is_running: false,
                     command: command.to_owned(),
                     when: when.to_owned(),
-                    // No program runs.
                     packed: Arc::new(PackedFiles::new(None)),
                     progress: Box::new(Silent),
                 };
-                job.run()
+                match job.run() {
+                    Delivered::Is(outcome) => outcome,
+                    // Nothing is to wait, and it has all memory.
+                    Delivered::Staged(_) | Delivered::Short => {
+                        Outcome::Undelivered(Error::internal("memory is short"), directory.clone())
+                    }
+                }
             }
         };
         if let Outcome::Packed(_) = outcome {
             made.insert(output);
             found.values().for_each(|part| handed.remove(part));
-            handed.take_notes();
+            if missing.is_empty() {
+                handed.take_notes();
+            }
             spools.extend(found.values().chain([&directory]).filter_map(|part| Some(part.parent()?.to_owned())));
         }
         let note = match (&outcome, &handed.failure) {
@@ -148,10 +183,11 @@ pub fn recover(
         spool::remove(spool);
     }
     // A launcher that was killed has left its marks there, and where it was reached.
-    let places: BTreeSet<&Path> = spools.iter().filter_map(|spool| spool.parent()).chain([directory]).collect();
+    let of_spools = spools.iter().filter_map(|spool| spool.parent());
+    let places: BTreeSet<&Path> = of_spools.chain(shared.iter().map(PathBuf::as_path)).chain([directory]).collect();
     places.into_iter().for_each(Scratch::tidy);
-    stage::sweep();
-    first::sweep();
+    run_directory::sweep();
+    node_leader::sweep();
     Ok(files.into_list())
 }
 
@@ -227,7 +263,12 @@ fn in_use((directory, handed): (&Path, &HandedOver), found: &BTreeMap<usize, Pat
     let directories = std::iter::once(directory).chain(found.values().map(PathBuf::as_path));
     let logs = directories.flat_map(|part| (0..handed.ranks).map(|rank| part.join(HandedOver::log(rank))));
     let identities = logs.filter_map(|log| std::fs::metadata(log).ok()).map(|found| Identity::of(&found));
-    let process = writer_of_any(&identities.collect())?;
+    let whole = handed.reserved.and_then(|_| HandedOver::whole_file(directory));
+    let files = identities.chain(whole).collect();
+    let process = match written_or_mapped(&files) {
+        Ok(written) => written.into_values().next()?,
+        Err(error) => return Some(Error::read(Path::new("/proc"), &error)),
+    };
     let what = format!("process {process} still writes the file");
     Some(Error::usage(what).hint("wait until the program has ended"))
 }
@@ -247,7 +288,8 @@ fn refused(
     }
     let (_, missing) = parts(handed, spools);
     let missing = if handed.part == 0 { missing.first().copied() } else { handed.maker() };
-    if let Some(part) = missing {
+    // Whole in a tier, it needs no parts.
+    if let Some(part) = missing.filter(|_| !HandedOver::has_image(directory)) {
         let ranks = part.ranks.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
         let what = format!("the part of node '{}' is not here: that of rank {ranks}", part.node());
         let hint = "it lies there in the directory that is named, or in .knarr beside knarr.toml: copy the spools of all \

@@ -1,5 +1,5 @@
-//! `.knarr` beside the configuration: files that are being packed, spools that were moved out of memory, headers that several
-//! nodes read, and what was learnt. Launchers that run at the same time share it, on whatever nodes.
+//! `.knarr` beside the configuration: files that are being packed, spools that were moved out of memory, and headers that several
+//! nodes read. Launchers that run at the same time share it, on whatever nodes.
 //!
 //! The last one out removes it if nothing is in it. Each holds a lock on a file in it meanwhile, so that nobody removes what
 //! another one is about to use. A launcher that was killed holds none; what it leaves goes with the next one.
@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use knarr_capture::HandedOver;
+use knarr_capture::{BUCKET, HandedOver};
 use knarr_flow::output::remove_abandoned;
 
 use crate::launch::aggregators::noting;
@@ -20,6 +20,12 @@ pub(in crate::launch) const NAME: &str = ".knarr";
 const USED: &str = "in-use";
 /// How often others may remove it while this one makes it: who comes and goes so often is no launcher.
 const ATTEMPTS: usize = 1000;
+
+/// The directory of a run with this configuration.
+pub(in crate::launch) fn of(config: &Path) -> PathBuf {
+    let config = std::path::absolute(config).unwrap_or_else(|_| config.to_owned());
+    config.parent().unwrap_or(Path::new("/")).join(NAME)
+}
 
 /// The directory, for a launcher.
 pub(in crate::launch) struct Scratch {
@@ -84,10 +90,13 @@ fn is_at(file: &File, name: &Path) -> bool {
     number(file.metadata()).is_some_and(|found| number(fs::metadata(name)) == Some(found))
 }
 
-/// Removes what ranks that were killed while they opened a file have left: no launcher is there, so they are gone.
+/// Removes what ranks that were killed while they opened a file have left, and by what launchers shared an emulated device: none
+/// is there, so they are gone.
 fn remove_marks(path: &Path) {
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-        if HandedOver::is_mark(&entry.file_name().to_string_lossy()) {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if HandedOver::is_mark(&name) || name.starts_with(BUCKET) {
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -153,11 +162,11 @@ mod tests {
         let path = place("kept");
         fs::create_dir_all(&path).unwrap();
         fs::write(path.join(USED), b"").unwrap();
-        fs::write(path.join("learned.json"), b"{}").unwrap();
+        fs::write(path.join("pending-values"), b"{}").unwrap();
         drop(Scratch::enter(path.clone()));
         let names: Vec<_> = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        assert_eq!(names, ["learned.json"]);
-        fs::remove_file(path.join("learned.json")).unwrap();
+        assert_eq!(names, ["pending-values"]);
+        fs::remove_file(path.join("pending-values")).unwrap();
         for name in [USED, "header-a-1.begin", "header-a-1.nc.locktest.0"] {
             fs::write(path.join(name), b"").unwrap();
         }

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, Result};
-use knarr_capture::{ACCOUNT, ALIVE, HandedOver, SpoolPlace, free_of, marks_of};
+use knarr_capture::{ACCOUNT, ALIVE, HandedOver, SpoolPlace, TierPlace, marks_of};
 use knarr_flow::output::{maker_lives, remove_abandoned, temporary_name};
-use knarr_handover::available_memory;
 use knarr_link::Secret;
-use knarr_mapped::NodeAccount;
+use knarr_names::STAGED;
+use knarr_tier::{NodeAccount, SharedMemory, Space, available_memory, left_in};
 
 use crate::launch::aggregators::nodes::Nodes;
 
@@ -72,7 +72,7 @@ impl Spool {
         // Others find it under its name when it is complete and locked.
         let hidden = parent.join(temporary_name(OsStr::new("knarr-spool")));
         let made = DirBuilder::new().mode(0o700).create(&hidden).and_then(|()| {
-            fs::create_dir(free_of(&hidden))?;
+            fs::create_dir(SharedMemory::reusable(&hidden))?;
             fs::create_dir(marks_of(&hidden))?;
             let alive = lock(&hidden)?;
             Ok(Self { directory: give_name(&hidden, parent)?, alive })
@@ -89,20 +89,31 @@ impl Spool {
     }
 
     /// What programs are told of it. Values may take `limit` bytes of memory, and a share of what is available in any case.
-    /// Those that find no room go to `disk`.
+    /// Those that find no room go to the tiers at `places`, and then to `disk`.
     ///
     /// # Errors
     /// `Read` if the system has no random numbers; `Write`.
-    pub(in crate::launch) fn place(&self, limit: Option<u64>, disk: &Path, nodes: &Nodes) -> Result<SpoolPlace> {
-        let share = (available_memory().unwrap_or(LEAST_MEMORY) / SHARE).min(room(&self.directory));
+    pub(in crate::launch) fn place(
+        &self,
+        limit: Option<u64>,
+        places: Vec<TierPlace>,
+        disk: &Path,
+        nodes: &Nodes,
+    ) -> Result<SpoolPlace> {
+        // Headers need some of it, and so may others.
+        let left = left_in(&self.directory);
+        let (free, inodes) = (left.bytes - left.bytes / 8, left.inodes - left.inodes / 8);
+        let share = (available_memory().unwrap_or(LEAST_MEMORY) / SHARE).min(free);
         let most = limit.map_or(share, |limit| limit.min(share));
         let account = self.directory.join(ACCOUNT);
-        NodeAccount::create(&account, most).map_err(|error| Error::write(&account, &error))?;
+        NodeAccount::create(&account, &SpoolPlace::limits(Space { bytes: most, inodes }, &places))
+            .map_err(|error| Error::write(&account, &error))?;
+        SpoolPlace::note_places(&self.directory, &places)?;
         let (node, peer, token) = (nodes.node().to_owned(), nodes.peer(), Secret::new()?.token());
         // By which others know that they see this spool, and not another one of its name.
         let alive = self.directory.join(ALIVE);
         fs::write(&alive, &token).map_err(|error| Error::write(&alive, &error))?;
-        Ok(SpoolPlace { directory: self.directory.clone(), most, disk: disk.to_owned(), node, token, peer })
+        Ok(SpoolPlace { directory: self.directory.clone(), most, disk: disk.to_owned(), places, node, token, peer })
     }
 }
 
@@ -147,16 +158,13 @@ impl Drop for Spool {
 /// to; the next run tries again.
 pub(in crate::launch) fn remove(spool: &Path) {
     let entries = fs::read_dir(spool).into_iter().flatten().flatten();
-    for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+    // Links to files that wait in tiers are not theirs.
+    let is_one =
+        |entry: &fs::DirEntry| entry.file_name() != STAGED && entry.file_type().is_ok_and(|kind| kind.is_dir());
+    for entry in entries.filter(is_one) {
         HandedOver::discard(&entry.path());
     }
     let _ = fs::remove_dir_all(spool);
-}
-
-/// Bytes that values may take of the file system on which a spool lies: headers and logs need some of it, and so may others.
-fn room(spool: &Path) -> u64 {
-    let free = rustix::fs::statvfs(spool).map_or(u64::MAX, |found| found.f_bavail.saturating_mul(found.f_frsize));
-    free - free / 8
 }
 
 /// The share of the memory that is available when a run begins which values may take.
@@ -165,7 +173,7 @@ const SHARE: u64 = 4;
 const LEAST_MEMORY: u64 = 1 << 30;
 
 /// Spools in `parent`, of this user.
-fn spools(parent: &Path) -> Vec<PathBuf> {
+pub(in crate::launch) fn spools(parent: &Path) -> Vec<PathBuf> {
     let user = rustix::process::geteuid().as_raw();
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
     let is_spool = |path: &PathBuf| {
@@ -200,6 +208,12 @@ fn await_end(spools: &[PathBuf]) {
     while Instant::now() < end && spools.iter().any(is_held) {
         std::thread::sleep(LOOK_EVERY);
     }
+}
+
+/// The process of the launcher that has made a spool, by its name.
+pub(in crate::launch) fn launcher_of(spool: &Path) -> Option<u32> {
+    let (launcher, _) = spool.file_name()?.to_str()?.strip_prefix(NAME)?.split_once('-')?;
+    launcher.parse().ok()
 }
 
 /// True if nobody delivers from a spool. One without a lock was being removed.
@@ -308,7 +322,7 @@ mod tests {
     fn a_spool_whose_launcher_was_killed_as_it_removed_it_is_removed() {
         let folder = std::env::temp_dir().join(format!("knarr-unmade-{}", std::process::id()));
         let rest = folder.join(format!("{NAME}1-0"));
-        fs::create_dir_all(free_of(&rest)).unwrap();
+        fs::create_dir_all(SharedMemory::reusable(&rest)).unwrap();
         assert!(abandoned(&folder).is_empty() && !rest.exists());
         fs::remove_dir_all(folder).unwrap();
     }

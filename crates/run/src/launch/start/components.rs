@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, Result};
 use knarr_capture::meeting::{Component, Launcher};
-use knarr_config::{Config, Route, TransferRule};
+use knarr_config::{Config, FileRule, TransferRule};
 
 /// The directories in which the program meets others, as the component `name`, and that name; `None` without transfers.
 ///
@@ -18,8 +18,7 @@ pub(in crate::launch) fn places(
     name: Option<&str>,
     beside: &Path,
 ) -> Result<Option<(String, BTreeSet<PathBuf>)>> {
-    let transfers = config.file.iter_mut().filter(|rule| rule.route == Route::Transfer);
-    let rules: Vec<&mut TransferRule> = transfers.map(|rule| &mut rule.transfer).collect();
+    let rules: Vec<&mut TransferRule> = config.file.iter_mut().filter_map(FileRule::transfer_mut).collect();
     let known: BTreeSet<String> = rules.iter().flat_map(|rule| rule.components()).map(ToOwned::to_owned).collect();
     let names = known.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
     let name = match name {

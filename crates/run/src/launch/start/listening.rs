@@ -11,12 +11,12 @@ use knarr_capture::{Part, Snapshot, SpoolPlace};
 use knarr_link::{Reach, network};
 
 use crate::launch::aggregators::nodes::Nodes;
-use crate::launch::coupling::partners::{Other, Partners, keys};
-use crate::launch::coupling::telling::Key;
+use crate::launch::coupling::partners::{PartnerLauncher, Partners, keys};
+use crate::launch::coupling::status_report::Key;
 
 /// From where ranks of the job may ask that are on other nodes: those of the node from which the job was started reach them all.
 ///
-/// `hydra` is what [`hydra`](crate::launch::aggregators::first::hydra) says.
+/// `hydra` is what [`hydra`](crate::launch::aggregators::node_leader::hydra) says.
 pub(in crate::launch) fn of_job(variable: impl Fn(&str) -> Option<String>, hydra: Option<&str>) -> Reach {
     let named = |name: &str| variable(name).into_iter().flat_map(|text| addresses(&text)).collect::<BTreeSet<_>>();
     let names = ["OMPI_MCA_orte_hnp_uri", "PRTE_MCA_prte_hnp_uri", "SLURM_LAUNCH_NODE_IPADDR"];
@@ -92,8 +92,9 @@ impl Listening {
         components: &[Component],
         own: &SpoolPlace,
     ) -> Result<()> {
-        let all: Vec<Other> = self.readers.iter().flat_map(|key| partners.of(key).others.into_values()).collect();
-        let far: Vec<Other> = all
+        let all: Vec<PartnerLauncher> =
+            self.readers.iter().flat_map(|key| partners.of(key).others.into_values()).collect();
+        let far: Vec<PartnerLauncher> = all
             .into_iter()
             .filter(|other| {
                 !other.is_near && !other.launcher.token.is_empty() && !self.known.contains(&other.launcher.token)
@@ -103,7 +104,7 @@ impl Listening {
             return Ok(());
         }
         let here = network();
-        let is_here = |other: &&Other| here.is_some() && other.launcher.network == here;
+        let is_here = |other: &&PartnerLauncher| here.is_some() && other.launcher.network == here;
         let mut peer = None;
         if far.iter().any(|other| is_here(&other)) {
             peer = Some(nodes.answer_to(&Reach::Here)?);

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::means::Resources;
+use knarr_worker::means::Resources;
 
 /// What is asked of a run.
 #[derive(Debug, Clone)]

@@ -9,24 +9,24 @@ use std::sync::atomic::AtomicBool;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::meeting::{Component, Launcher};
 use knarr_capture::{HandedOver, Snapshot};
-use knarr_config::{Config, FileRule, Output, Route};
+use knarr_codec::codec::{CodecList, FilterSet, REGISTERED};
+use knarr_config::{Config, FileRule, Route};
 use knarr_flow::engine::Engine;
 use knarr_flow::output::remove_abandoned;
 use knarr_flow::read_store::Part;
 use knarr_formats::zarr;
 use knarr_link::Secret;
 
-use crate::launch::aggregators::first::{self, First};
+use crate::launch::aggregators::node_leader::{self, NodeLeader};
 use crate::launch::aggregators::nodes::Nodes;
 use crate::launch::aggregators::noting::Noting;
-use crate::launch::checkpoint::{self, Kept};
-use crate::launch::coupling::away::Away;
+use crate::launch::checkpoint::{self, WatchedRule};
 use crate::launch::coupling::partners::{Partners, Watching};
-use crate::launch::jobs::written::{self, Learnt};
+use crate::launch::coupling::remote_components::RemoteComponents;
 use crate::launch::names::Names;
-use crate::launch::spools::scratch::Scratch;
+use crate::launch::spools::run_directory::{self, RunDirectory};
+use crate::launch::spools::scratch::{self, Scratch};
 use crate::launch::spools::spool::{self, SHARED_MEMORY, Spool};
-use crate::launch::spools::stage::{self, Stage};
 use crate::launch::start::components;
 use crate::launch::start::listening;
 use crate::launch::start::options::Options;
@@ -34,13 +34,14 @@ use crate::launch::start::program::Signals;
 use crate::launch::start::ranks;
 use crate::launch::start::restart::Restarted;
 use crate::launch::start::rules;
-use crate::means::Means;
+use crate::launch::start::tiers::{self, StagedSpools};
 use crate::notices::Notices;
+use knarr_worker::means::Means;
 
 /// What a run has when its program may start.
-pub(in crate::launch) struct Begun {
+pub(in crate::launch) struct RunSetup {
     /// Components on other nodes; they leave the spool before it goes.
-    pub(in crate::launch) away: Away,
+    pub(in crate::launch) remote_components: RemoteComponents,
     /// The components that it transfers files with.
     pub(in crate::launch) partners: Partners,
     _watching: Watching,
@@ -48,18 +49,17 @@ pub(in crate::launch) struct Begun {
     pub(in crate::launch) means: Means,
     pub(in crate::launch) engine: Engine,
     pub(in crate::launch) snapshot: Snapshot,
-    pub(in crate::launch) learnt: Learnt,
-    /// Where what is learnt is kept for the next run.
-    pub(in crate::launch) learnt_path: PathBuf,
-    pub(in crate::launch) stage: Stage,
+    pub(in crate::launch) run_directory: RunDirectory,
     /// Names of files that are not there yet. The page lies in the spool, and goes before it.
     pub(in crate::launch) names: Arc<Names>,
+    /// Its spools in tiers, which have the accounts of that in memory.
+    pub(in crate::launch) staged: StagedSpools,
     /// Where programs hand values over; kept as long as the run lasts.
     pub(in crate::launch) spool: Option<Spool>,
     /// What is to do with other nodes.
     pub(in crate::launch) nodes: Nodes,
     /// The launchers of other ranks on this node, if there are any.
-    pub(in crate::launch) first: Option<First>,
+    pub(in crate::launch) leader: Option<NodeLeader>,
     /// The program as others know it that it transfers files to, in each directory in which they meet.
     pub(in crate::launch) components: Vec<Component>,
     /// `.knarr` beside the configuration. It goes after all that may be in it.
@@ -67,7 +67,7 @@ pub(in crate::launch) struct Begun {
     pub(in crate::launch) preload: OsString,
     pub(in crate::launch) signals: Signals,
     /// The rules of route `checkpoint`; taken when the program starts.
-    pub(in crate::launch) kept: Vec<Kept>,
+    pub(in crate::launch) watched: Vec<WatchedRule>,
     pub(in crate::launch) program: Vec<OsString>,
     /// The command as typed, and when.
     pub(in crate::launch) command: String,
@@ -75,38 +75,35 @@ pub(in crate::launch) struct Begun {
     pub(in crate::launch) notices: Arc<dyn Notices>,
 }
 
-/// Gets everything in order, and brings restart files back if that is asked for. `first` lets the launchers of other ranks in.
+/// Gets everything in order, and brings restart files back if that is asked for. `leader` lets the launchers of other ranks in.
 ///
 /// # Errors
 /// Of what is not in order.
-pub(in crate::launch) fn prepare(options: Options, notices: Arc<dyn Notices>, first: Option<First>) -> Result<Begun> {
+pub(in crate::launch) fn prepare(
+    options: Options,
+    notices: Arc<dyn Notices>,
+    leader: Option<NodeLeader>,
+) -> Result<RunSetup> {
     let mut config = read(&options.config)?;
-    if config.file.iter().any(|rule| rule.route == Route::Checkpoint) {
+    if config.file.iter().any(|rule| rule.route() == Route::Checkpoint) {
         ranks::refuse_many(|name| std::env::var(name).ok())?;
     }
     let machine = config.machine.beside(&options.config);
     let (means, for_values) = Means::of_run(&options.resources, &machine)?;
     let mut engine = means.engine()?;
     engine.cancel = Arc::new(AtomicBool::new(false));
-    let learnt_path = written::path(&options.config);
-    // What was asked for stands last: it wins over what was learnt.
-    let learnt = Learnt::read(&learnt_path);
-    let mut prescriptions = learnt.prescriptions(&config);
-    let asked = written::asked(&config, &engine.codecs);
-    prescriptions.extend(asked.map_err(|error| error.at(options.config.display().to_string()))?);
     rules::check(&config, &engine.codecs).map_err(|error| error.at(options.config.display().to_string()))?;
-    let kept = restart_files(&options, &config, &*notices)?;
+    let watched = restart_files(&options, &config, &*notices)?;
     let beside = locate(&mut config, &options.config)?;
     check_buckets(&config, options.component.as_deref(), &engine)
         .map_err(|error| error.at(options.config.display().to_string()))?;
     let named = |error: Error| error.at(options.config.display().to_string());
     let places = components::places(&mut config, options.component.as_deref(), &beside).map_err(named)?;
-    let filters = written::filters(&engine.codecs);
+    let filters = filters(&engine.codecs);
     let Options { restart, force, filter: library, program, component, command, when, .. } = options;
-    let inside = stage::library()?;
+    let inside = run_directory::library()?;
     let adapters = inside.parent().unwrap_or(Path::new("")).to_owned();
-    let threads = engine.jobs;
-    let mut snapshot = Snapshot { config, prescriptions, library, filters, threads, spool: None, adapters, component };
+    let mut snapshot = Snapshot { config, library, filters, spool: None, adapters, component };
     if snapshot.library.is_none() && snapshot.uses_own_filter() {
         return Err(Error::new(
             ErrorKind::NotFound,
@@ -116,14 +113,16 @@ pub(in crate::launch) fn prepare(options: Options, notices: Arc<dyn Notices>, fi
             "install libknarr_h5.so in hdf5-plugins beside knarr ('make build' does), or set portable to \"standard\"",
         ));
     }
-    let preload = stage::preload(&inside)?;
+    let preload = run_directory::preload(&inside)?;
     let signals = Signals::listen(Arc::clone(&engine.cancel))?;
-    let scratch = Scratch::enter(written::directory(&options.config));
+    let scratch = Scratch::enter(scratch::of(&options.config));
     for kept in remove_abandoned(scratch.path()) {
         let was = "was written while a run that was killed packed it: put it where it belongs";
         notices.warn(&format!("{}: {was}", kept.display()));
     }
-    for spool in [Path::new(SHARED_MEMORY), scratch.path()].into_iter().flat_map(spool::abandoned) {
+    let tiers_below = tiers::places(&snapshot.config, &beside).map_err(named)?;
+    let waiting = tiers_below.iter().map(|place| place.path.as_path());
+    for spool in [Path::new(SHARED_MEMORY), scratch.path()].into_iter().chain(waiting).flat_map(spool::abandoned) {
         let left = HandedOver::to_be_made(&spool).len();
         notices.warn(&format!(
             "{left} files that a program has handed over were not delivered by their run\n  hint: 'knarr run \
@@ -133,19 +132,20 @@ pub(in crate::launch) fn prepare(options: Options, notices: Arc<dyn Notices>, fi
     }
     let spool = place_for_values(scratch.path(), &snapshot.config, &*notices);
     // Components on other nodes are let in when they come.
-    let job = first.as_ref().filter(|first| first.may_have_others());
-    let reach = job.map(|_| listening::of_job(|name| std::env::var(name).ok(), first::hydra().as_deref()));
-    let nodes = Nodes::new(first::name(), reach.as_ref(), (&engine, means.clone()), Arc::clone(&notices))?;
+    let job = leader.as_ref().filter(|leader| leader.may_have_others());
+    let reach = job.map(|_| listening::of_job(|name| std::env::var(name).ok(), node_leader::hydra().as_deref()));
+    let nodes = Nodes::new(node_leader::name(), reach.as_ref(), (&engine, means.clone()), Arc::clone(&notices))?;
     if let Some(spool) = &spool {
         nodes.add(spool.path());
-        snapshot.spool = Some(spool.place(for_values, scratch.path(), &nodes)?);
+        let memory = tiers::memory(&snapshot.config, for_values);
+        snapshot.spool = Some(spool.place(memory, tiers_below, scratch.path(), &nodes)?);
     }
     let own = snapshot.spool.clone();
     // Nobody is together with a launcher that is alone.
-    let run = first.as_ref().map_or_else(|| Secret::new().map(|secret| secret.token()), |first| Ok(first.run()))?;
+    let run = leader.as_ref().map_or_else(|| Secret::new().map(|secret| secret.token()), |leader| Ok(leader.run()))?;
     let who = Launcher {
         run,
-        node: first::name(),
+        node: node_leader::name(),
         spool: own.as_ref().map(|own| own.directory.clone()).unwrap_or_default(),
         token: own.as_ref().map(|own| own.token.clone()).unwrap_or_default(),
         network: knarr_link::network(),
@@ -157,46 +157,53 @@ pub(in crate::launch) fn prepare(options: Options, notices: Arc<dyn Notices>, fi
     }
     let components = components::enter(places, &who).map_err(|error| error.at(beside.display().to_string()))?;
     let (partners, watching) = Partners::begin(&snapshot, &notices)?;
-    let away = Away::begin(&snapshot, &partners, &notices)?;
-    let stage = Stage::new(&snapshot)?;
+    let remote_components = RemoteComponents::begin(&snapshot, &partners, &notices)?;
+    let run_directory = RunDirectory::new(&snapshot)?;
     let noting = job.is_some().then(|| noting(scratch.path(), &snapshot, &*notices)).flatten();
-    let names = Names::of_run(spool.as_ref(), &stage.directory, noting, &*notices);
+    let names = Names::of_run(spool.as_ref(), &run_directory.directory, noting, &*notices);
     if !components.is_empty() {
         names.has_transfers();
     }
-    if let Some(first) = &first {
-        first.open(&stage.directory, &preload)?;
+    // Programs would find older files of the names of those that wait.
+    let places = spool.as_ref().zip(snapshot.spool.as_ref()).filter(|_| names.are_seen());
+    let staged = places.map_or_else(StagedSpools::new, |(spool, place)| {
+        tiers::spools((&snapshot.config, place, spool.path()), &nodes, &*notices)
+    });
+    if !staged.is_empty() {
+        names.writes_in_tiers();
     }
-    let mut begun = Begun {
-        away,
+    if let Some(leader) = &leader {
+        leader.open(&run_directory.directory, &preload)?;
+    }
+    let mut setup = RunSetup {
+        remote_components,
         partners,
         _watching: watching,
         means,
         engine,
         snapshot,
-        learnt,
-        learnt_path,
-        stage,
+        run_directory,
         names: Arc::new(names),
+        staged,
         spool,
         nodes,
-        first,
+        leader,
         components,
         scratch,
         preload,
         signals,
-        kept,
+        watched,
         program,
         command,
         when,
         notices,
     };
     if restart {
-        begun.bring_back(force)?;
+        setup.bring_back(force)?;
     }
-    begun.pass_over()?;
-    begun.engine.check_cancelled()?;
-    Ok(begun)
+    setup.pass_over()?;
+    setup.engine.check_cancelled()?;
+    Ok(setup)
 }
 
 /// Notes about names for other nodes; `None` if no name can be pending.
@@ -214,9 +221,15 @@ fn noting(scratch: &Path, snapshot: &Snapshot, notices: &dyn Notices) -> Option<
     Some(noting)
 }
 
+/// The filters that may be chosen here: programs are asked which of them they have.
+fn filters(codecs: &CodecList) -> FilterSet {
+    REGISTERED.iter().map(|filter| filter.id).filter(|&id| codecs.for_hdf5(id).next().is_some()).collect()
+}
+
 /// A spool. Without one programs write their files through their own library.
 fn place_for_values(otherwise: &Path, config: &Config, notices: &dyn Notices) -> Option<Spool> {
-    let is_needed = config.file.iter().any(|rule| rule.route.traits().is_handed_over || rule.route == Route::Transfer);
+    let is_needed =
+        config.file.iter().any(|rule| rule.route().traits().is_handed_over || rule.route() == Route::Transfer);
     let warn = |words: String| {
         if is_needed {
             notices.warn(&words)
@@ -272,15 +285,12 @@ pub(in crate::launch) fn rules_of(path: &Path) -> Result<Config> {
 fn check_buckets(config: &Config, component: Option<&str>, engine: &Engine) -> Result<()> {
     // Of a file that another component writes, it makes nothing.
     let is_own =
-        |rule: &&FileRule| rule.route != Route::Transfer || component.is_none_or(|own| rule.transfer.from() == own);
-    let urls = config.file.iter().filter(is_own).filter_map(|rule| match rule.compress.output() {
-        Output::S3(url) => Some(url.as_str()),
-        _ => None,
-    });
+        |rule: &&FileRule| rule.route() != Route::Transfer || component.is_none_or(|own| rule.transfer().from() == own);
+    let urls = config.file.iter().filter(is_own).filter_map(|rule| rule.compress().output().url());
     for url in urls.collect::<BTreeSet<_>>() {
-        let network = engine.network.as_ref().ok_or_else(|| Error::internal("a run without a network"))?;
+        let stores = engine.stores.as_ref().ok_or_else(|| Error::internal("a run without a network"))?;
         // Whether it is there says nothing; an answer does.
-        let answer = network
+        let answer = stores
             .read(url)
             .and_then(|store| store.get(zarr::CONTENTS.descriptions, Part::Whole { most: u64::MAX }, &mut Vec::new()));
         answer.map_err(|error| error.at(url))?;
@@ -289,27 +299,27 @@ fn check_buckets(config: &Config, component: Option<&str>, engine: &Engine) -> R
 }
 
 /// The rules of route `checkpoint`, ready to be watched.
-fn restart_files(options: &Options, config: &Config, notices: &dyn Notices) -> Result<Vec<Kept>> {
-    let kept = checkpoint::prepare(config, &options.config, &options.program, notices)?;
-    if options.restart && kept.is_empty() {
+fn restart_files(options: &Options, config: &Config, notices: &dyn Notices) -> Result<Vec<WatchedRule>> {
+    let watched = checkpoint::prepare(config, &options.config, &options.program, notices)?;
+    if options.restart && watched.is_empty() {
         return Err(Error::usage("--restart, but no rule has route \"checkpoint\"")
             .hint("add a rule for restart files, or leave --restart out")
             .at(options.config.display().to_string()));
     }
-    Ok(kept)
+    Ok(watched)
 }
 
-impl Begun {
+impl RunSetup {
     /// `--restart`: brings the newest whole set of each rule back.
     fn bring_back(&self, force: bool) -> Result<()> {
         let notices = &*self.notices;
         let mut steps = BTreeSet::new();
-        for kept in &self.kept {
-            let place = |error: Error| error.at(format!("--restart, '{}'", kept.pattern()));
-            let Some(found) = kept.restart(&self.engine, force, notices).map_err(place)? else {
-                notices.tell(&format!(
+        for watched in &self.watched {
+            let place = |error: Error| error.at(format!("--restart, '{}'", watched.pattern()));
+            let Some(found) = watched.restart(&self.engine, force, notices).map_err(place)? else {
+                notices.notify(&format!(
                     "no set is in {} yet: the program starts from its beginning",
-                    kept.sets().display()
+                    watched.sets().display()
                 ));
                 continue;
             };
@@ -317,17 +327,17 @@ impl Begun {
                 notices.warn(&format!("{damage}; an earlier set is taken instead"));
             }
             let Restarted { step, set, restored, there, .. } = &found;
-            notices.tell(&format!(
+            notices.notify(&format!(
                 "restart from step {step}: {restored} of {} files were brought back from {}, {there} were there already",
                 restored + there,
                 set.display()
             ));
-            if (restored + there) as u64 != kept.count() {
+            if (restored + there) as u64 != watched.count() {
                 notices.warn(&format!(
                     "{} has {} files, and {} ranks write now",
                     set.display(),
                     restored + there,
-                    kept.count()
+                    watched.count()
                 ));
             }
             steps.insert(*step);
@@ -340,9 +350,9 @@ impl Begun {
 
     /// Files that are there before the program starts are not its own.
     fn pass_over(&mut self) -> Result<()> {
-        for kept in &mut self.kept {
-            if let Some(word) = kept.begin()? {
-                self.notices.tell(&word);
+        for watched in &mut self.watched {
+            if let Some(word) = watched.begin()? {
+                self.notices.notify(&word);
             }
         }
         Ok(())

@@ -7,7 +7,7 @@ use knarr_array::error::{Error, Result};
 
 /// A number of ranks, and what says it.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::launch) struct Told {
+pub(in crate::launch) struct RankCount {
     pub(in crate::launch) ranks: u64,
     pub(in crate::launch) by: String,
 }
@@ -47,7 +47,7 @@ const OTHERS: [(&str, usize); 24] = [
 /// The number of ranks that the command starts, if it is an MPI launcher that is told so. Behind an option that is not
 /// known the program could have begun, whose own options mean something else: then nothing is known. Nor is it of
 /// several programs at once.
-pub(in crate::launch) fn of_command(command: &[OsString], tasks_of_slurm: Option<&str>) -> Option<Told> {
+pub(in crate::launch) fn of_command(command: &[OsString], tasks_of_slurm: Option<&str>) -> Option<RankCount> {
     let words: Vec<String> = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let (first, options) = words.split_first()?;
     let launcher = Path::new(first).file_name()?.to_str()?;
@@ -58,10 +58,10 @@ pub(in crate::launch) fn of_command(command: &[OsString], tasks_of_slurm: Option
     while let Some(word) = rest.next() {
         if COUNTS.contains(&word.as_str()) {
             let count = rest.next()?;
-            return told(count, format!("'{launcher} {word} {count}'"));
+            return rank_count(count, format!("'{launcher} {word} {count}'"));
         }
         if let Some(count) = COUNTS.iter().find_map(|name| word.strip_prefix(name)?.strip_prefix('=')) {
-            return told(count, format!("'{launcher} {word}'"));
+            return rank_count(count, format!("'{launcher} {word}'"));
         }
         let known = OTHERS.iter().find(|(name, _)| name == word).map(|(_, words)| *words);
         let joined = word.starts_with("--") && word.contains('=');
@@ -71,7 +71,7 @@ pub(in crate::launch) fn of_command(command: &[OsString], tasks_of_slurm: Option
             // The program begins.
             None if launcher == "srun" && !word.starts_with('-') => {
                 let count = tasks_of_slurm?;
-                return told(count, format!("SLURM_NTASKS={count}"));
+                return rank_count(count, format!("SLURM_NTASKS={count}"));
             }
             None => return None,
         }
@@ -99,9 +99,9 @@ pub(in crate::launch) fn refuse_many(variable: impl Fn(&str) -> Option<String>) 
     Ok(())
 }
 
-fn told(count: &str, by: String) -> Option<Told> {
+fn rank_count(count: &str, by: String) -> Option<RankCount> {
     let ranks = count.parse().ok().filter(|&ranks: &u64| ranks > 0)?;
-    Some(Told { ranks, by })
+    Some(RankCount { ranks, by })
 }
 
 #[cfg(test)]
@@ -110,7 +110,7 @@ mod tests {
 
     fn ranks(command: &str) -> Option<u64> {
         let command: Vec<OsString> = command.split(' ').map(OsString::from).collect();
-        of_command(&command, Some("6")).map(|told| told.ranks)
+        of_command(&command, Some("6")).map(|rank_count| rank_count.ranks)
     }
 
     #[test]

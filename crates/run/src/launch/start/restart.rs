@@ -21,7 +21,7 @@ use crate::notices::Notices;
 use crate::sets::open;
 
 /// Where files come from and go to.
-pub(in crate::launch) struct Places<'a> {
+pub(in crate::launch) struct RestartPaths<'a> {
     /// Directory of sets.
     pub(in crate::launch) sets: &'a Path,
     /// Directory that the names of files are relative to.
@@ -50,7 +50,7 @@ pub(in crate::launch) struct Restarted {
 /// # Errors
 /// `Corrupt` if no set is whole, `Exists` for files that differ from those of the set, `Unsupported` for sets of a later
 /// version, `Write`.
-pub(in crate::launch) fn bring_back(engine: &Engine, places: &Places<'_>) -> Result<Option<Restarted>> {
+pub(in crate::launch) fn bring_back(engine: &Engine, places: &RestartPaths<'_>) -> Result<Option<Restarted>> {
     let mut damaged = Vec::new();
     for path in sets::completed(places.sets)?.into_iter().rev() {
         let Some(step) = sets::step(&path) else { continue };
@@ -74,7 +74,7 @@ fn is_damage(kind: ErrorKind) -> bool {
 }
 
 /// Brings the files of one set back, all or none. Returns how many were brought back, and how many were there.
-fn from_set(engine: &Engine, places: &Places<'_>, path: &Path, step: u64) -> Result<(usize, usize)> {
+fn from_set(engine: &Engine, places: &RestartPaths<'_>, path: &Path, step: u64) -> Result<(usize, usize)> {
     let set = open(path, &engine.codecs, places.notices)?;
     let files = &set.manifest().ranks;
     if let Some(other) = files.iter().find(|file| !places.is_of_step(&file.name, step)) {
@@ -97,8 +97,8 @@ fn from_set(engine: &Engine, places: &Places<'_>, path: &Path, step: u64) -> Res
         return Ok((0, files.len()));
     }
     fs::create_dir_all(places.root).map_err(|error| Error::write(places.root, &error))?;
-    let beside = Beside::create(places.root)?;
-    let restored = restore(engine, &set, &missing, &beside.directory, false, &Silent)?;
+    let scratch = ScratchDirectory::create(places.root)?;
+    let restored = restore(engine, &set, &missing, &scratch.directory, false, &Silent)?;
     if let Some(damage) = restored.damage.into_iter().next() {
         return Err(damage.error.at(damage.name));
     }
@@ -120,14 +120,14 @@ fn from_set(engine: &Engine, places: &Places<'_>, path: &Path, step: u64) -> Res
     Ok((missing.len(), files.len() - missing.len()))
 }
 
-impl Places<'_> {
+impl RestartPaths<'_> {
     fn is_of_step(&self, name: &[u8], step: u64) -> bool {
         self.pattern.parse(name).is_some_and(|named| named.step == Some(step))
     }
 }
 
 /// Moves a whole file to its place.
-fn put(from: &Path, to: &Path, places: &Places<'_>) -> Result<()> {
+fn put(from: &Path, to: &Path, places: &RestartPaths<'_>) -> Result<()> {
     make_parent(places.root, to)?;
     let write_error = |error: std::io::Error| Error::write(to, &error);
     let moved = if places.force {
@@ -148,11 +148,11 @@ fn put(from: &Path, to: &Path, places: &Places<'_>) -> Result<()> {
 }
 
 /// A directory beside the places of files, removed when dropped.
-struct Beside {
+struct ScratchDirectory {
     directory: PathBuf,
 }
 
-impl Beside {
+impl ScratchDirectory {
     /// Makes it, and removes what killed restarts left.
     fn create(root: &Path) -> Result<Self> {
         remove_abandoned(root);
@@ -162,7 +162,7 @@ impl Beside {
     }
 }
 
-impl Drop for Beside {
+impl Drop for ScratchDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.directory);
     }

@@ -2,9 +2,10 @@
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_codec::codec::CodecList;
-use knarr_config::{Config, FileRule, Output, Route};
+use knarr_config::{Config, FileRule, Route};
 use knarr_flow::pipeline::check_chains;
-use knarr_routes::compress::OutputFormat;
+
+use crate::launch::jobs::kind::kind_asked;
 
 /// Refuses rules that are for no file, and chains that serve none.
 ///
@@ -36,15 +37,11 @@ fn is_for_files(rule: &FileRule) -> Result<()> {
 }
 
 fn chains(rule: &FileRule, codecs: &CodecList) -> Result<()> {
-    if rule.route == Route::Checkpoint {
+    if rule.route() == Route::Checkpoint {
         return Ok(());
     }
     let settings = rule.settings()?;
-    let format = match rule.compress.output() {
-        Output::Netcdf4 | Output::Classic => OutputFormat::NetCdf4,
-        Output::Zarr | Output::S3(_) => OutputFormat::Zarr,
-    };
-    check_chains(codecs, &settings, format.target(settings.portable)?)
+    check_chains(codecs, &settings, kind_asked(rule.compress().output()).limits(settings.portable)?)
 }
 
 #[cfg(test)]

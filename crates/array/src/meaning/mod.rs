@@ -1,0 +1,6 @@
+//! What the attributes of variables mean.
+//!
+//! Reading order: [`conventions`] (for bounds), [`coordinates`] (which variables locate or measure others).
+
+pub mod conventions;
+pub mod coordinates;

@@ -1,0 +1,321 @@
+//! One set packed by many processes: begun together, packed apart, finished together.
+//!
+//! The middle phase needs no messages, so a thread that may not call MPI can do it while the program computes. With any
+//! number of processes the set has the same bytes.
+
+use std::fs::{File, Permissions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+
+use crate::classes::frame_sizes::WORKER;
+use crate::disk::manifest::{Manifest, Store, Summary};
+use crate::disk::set::{MANIFEST, MANIFEST_COPY, Set, foreign, is_set};
+use crate::disk::sets::{directory_of, make_newest};
+use crate::disk::tree::Tree;
+use crate::files::scan::{Finder, Watched};
+use crate::packing::group::GroupPacker;
+use crate::packing::grouping::{Group, check_sizes};
+use crate::packing::new_set::NewSet;
+use crate::packing::options::PackOptions;
+use crate::packing::packed::Packed;
+use crate::packing::part::{Part, merge};
+use crate::packing::repeats::Earlier;
+use knarr_array::comm::{self, Comm, ROOT, agree};
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_flow::engine::{Engine, Progress};
+use knarr_flow::output::{AtomicDirectory, DirectoryKind, Store as _};
+
+/// What is staged.
+const SET: DirectoryKind = DirectoryKind { noun: "checkpoint set", is: is_set, foreign, many_files: false };
+
+/// Bytes that are copied at a time.
+const COPIED_AT_ONCE: usize = 1 << 20;
+
+/// A set that processes pack together. Dropped before [`Together::finish`] was called, it leaves nothing behind; all
+/// processes have to drop it then.
+pub struct Together {
+    set: NewSet,
+    /// Links and directories that the set has; of the process that publishes it.
+    tree: Tree,
+    /// Of the process that publishes the set.
+    staging: Option<AtomicDirectory>,
+    /// Permission bits that the directory gets at most.
+    mode: u32,
+    begin: Instant,
+}
+
+/// What the process that makes the directory tells the others.
+#[derive(Serialize, Deserialize)]
+struct SetStart {
+    /// Its name beside the target.
+    directory: String,
+    linked: Vec<bool>,
+    /// Permission bits that new directories have here.
+    mode: u32,
+    /// Everything that the set depends on, as text.
+    options: String,
+}
+
+impl Together {
+    /// Makes the directory that the set is written in. Collective; `target` and `options` have to be the same on all
+    /// processes, and the directory of `target` the same file system.
+    ///
+    /// # Errors
+    /// On all processes that of one of them: `Usage` for impossible options or ones that differ, `Exists` if the target is
+    /// there and may not be replaced, `Write`; what [`Set::open`] reports of the earlier set; as for [`comm::gather`].
+    pub fn begin(engine: &Engine, comm: &dyn Comm, target: &Path, options: &PackOptions) -> Result<Self> {
+        let begin = Instant::now();
+        let opened = check_options(engine, options).and_then(|()| open_base(engine, options));
+        let base = agree(comm, opened)?;
+        let staged = if comm.rank() == ROOT { stage(target, options, base.as_ref()).map(Some) } else { Ok(None) };
+        let (staging, begun) = agree(comm, staged)?.unzip();
+        let begun = comm::share(comm, &begun)?.ok_or_else(|| Error::internal("rank 0 made no directory"))?;
+        let same = match begun.options == text(target, options) {
+            true => Ok(()),
+            false => {
+                Err(Error::usage("target or options are not those of rank 0").hint("give all ranks the same ones"))
+            }
+        };
+        agree(comm, same)?;
+        let set = NewSet {
+            engine: engine.clone(),
+            options: options.clone(),
+            target: target.to_owned(),
+            directory: target.with_file_name(begun.directory),
+            base,
+            linked: begun.linked,
+        };
+        Ok(Self { set, tree: Tree::default(), staging, mode: begun.mode, begin })
+    }
+
+    /// Gives the set links and directories. What rank 0 says counts.
+    pub fn set_tree(&mut self, tree: Tree) {
+        self.tree = tree;
+    }
+
+    /// Packs groups, one after the other, each with all threads of the engine. Not collective: any thread of the process
+    /// may call it, once, and it sends no messages. What it returns, error or not, belongs into [`Together::finish`].
+    ///
+    /// # Errors
+    /// What reading and writing report, with the file; `Differs` if a file changes meanwhile; `Usage` for groups that are
+    /// empty or too large; `Interrupted`.
+    pub fn pack_groups(&self, groups: &[Group], find: Finder<'_>, progress: &dyn Progress) -> Result<Part> {
+        let keep = self.set.options.keep;
+        let earlier = self.set.base.as_ref().map(|set| (set, Earlier::new(set.manifest(), &self.set.linked, keep)));
+        let packer = GroupPacker { set: &self.set, earlier, find, progress };
+        let (mut packed, mut watched) = (Vec::new(), Vec::new());
+        for group in groups {
+            let (group, files) = packer.pack(group)?;
+            packed.push(group);
+            watched.extend(files);
+        }
+        Part::new(&packed, watched)
+    }
+
+    /// Writes the manifest and gives the set its name. Collective; `part` is what [`Together::pack_groups`] returned on
+    /// this process. Rank 0 gets what was packed, the others `None`.
+    ///
+    /// # Errors
+    /// On all processes that of one of them, and then nothing is left behind and an existing set is untouched: that in
+    /// `part`; `Differs` if a file changed since it was packed; `Usage` if groups or ranks are missing; `Write`; as for
+    /// [`comm::gather`].
+    pub fn finish(mut self, comm: &dyn Comm, part: Result<Part>) -> Result<Option<Packed>> {
+        // Until everything is on its way to the disk, the program might still have been writing.
+        let part = part.and_then(|part| part.watched.iter().try_for_each(Watched::check).map(|()| part));
+        let part = agree(comm, part)?;
+        let parts = comm::gather(comm, ROOT, &part.bytes)?;
+        let staging = self.staging.take();
+        let published = staging.zip(parts).map(|(staging, parts)| self.publish(staging, &parts)).transpose();
+        agree(comm, published)
+    }
+
+    fn publish(&self, mut staging: AtomicDirectory, parts: &[Vec<u8>]) -> Result<Packed> {
+        let options = &self.set.options;
+        let summary = Summary {
+            program: concat!("knarr ", env!("CARGO_PKG_VERSION")).to_owned(),
+            scheme: options.scheme,
+            block_size: options.block_size,
+            group_size: options.group_size,
+            goal: options.goal.text.clone(),
+            decisions: Vec::new(),
+            unproven: options.unproven.clone(),
+        };
+        let (mut manifest, mut counts) = merge(parts, summary)?;
+        manifest.tree = self.tree.clone();
+        manifest
+            .tree
+            .check(manifest.ranks.iter().map(|rank| rank.name.as_slice()))
+            .map_err(|error| Error::usage(error.message()).hint("pack from a directory that holds each name once"))?;
+        counts.lacked |= manifest.tree.lacked();
+        self.unlink_unused(&manifest)?;
+        let copied = if options.copies > 1 { self.copy_shared(&mut manifest)? } else { 0 };
+        self.check_stores(&manifest)?;
+        let bytes = manifest.write(&self.set.engine.codecs)?;
+        staging.write(MANIFEST_COPY, &bytes)?;
+        staging.write(MANIFEST, &bytes)?;
+        make_newest(&self.set.directory.join(MANIFEST), directory_of(&self.set.target));
+        self.open_to(counts.lacked)?;
+        self.set.engine.check_cancelled()?;
+        Box::new(staging).publish()?;
+        Ok(Packed {
+            raw_bytes: manifest.raw_bytes(),
+            manifest,
+            packed_bytes: counts.written + copied + 2 * bytes.len() as u64,
+            repeated_bytes: counts.repeated,
+            reused_bytes: counts.reused,
+            apart_bytes: counts.apart,
+            copied_bytes: copied,
+            carried_whole: counts.carried_whole,
+            seconds: self.begin.elapsed().as_secs_f64(),
+        })
+    }
+
+    /// Refuses to publish a set whose files somebody took away while they were written.
+    fn check_stores(&self, manifest: &Manifest) -> Result<()> {
+        let is_there = |name: &str, store: &Store| {
+            std::fs::metadata(self.set.directory.join(name)).is_ok_and(|found| found.len() == store.length)
+        };
+        let is_whole =
+            |store: &&Store| is_there(&store.name, store) && (!store.has_copy || is_there(&store.copy_name(), store));
+        manifest.stores.iter().find(|store| !is_whole(store)).map_or(Ok(()), |store| {
+            Err(Error::new(
+                ErrorKind::Write,
+                format!("'{}' was removed or changed while the set was written", store.name),
+            )
+            .hint("pack again, and keep what cleans up away from names that begin with a dot")
+            .at(self.set.target.display().to_string()))
+        })
+    }
+
+    /// Lets those into the set who may read all of its files.
+    fn open_to(&self, lacked: u32) -> Result<()> {
+        // Who may not read may not enter either.
+        let lacked = lacked & 0o044;
+        let mode = self.mode & (0o700 | !(lacked | lacked >> 2) & 0o077);
+        std::fs::set_permissions(&self.set.directory, Permissions::from_mode(mode))
+            .map_err(|error| Error::write(&self.set.target, &error))
+    }
+
+    /// Removes links to stores of the earlier set that no group uses.
+    fn unlink_unused(&self, manifest: &Manifest) -> Result<()> {
+        let is_used = |name: &str| manifest.stores.iter().any(|store| store.name == name);
+        for name in self.set.linked_names().filter(|name| !is_used(name)) {
+            std::fs::remove_file(self.set.directory.join(name))
+                .map_err(|error| Error::write(&self.set.target, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Gives each store that is shared with the earlier set a second copy: that of the earlier set if it has a good one.
+    /// Returns the bytes that were written.
+    fn copy_shared(&self, manifest: &mut Manifest) -> Result<u64> {
+        let Some(base) = &self.set.base else { return Ok(0) };
+        let shared: Vec<String> = self.set.linked_names().map(ToOwned::to_owned).collect();
+        let mut copied = 0;
+        for store in manifest.stores.iter_mut().filter(|store| shared.contains(&store.name)) {
+            let (from, to) = (self.set.directory.join(&store.name), self.set.directory.join(store.copy_name()));
+            let theirs = base.path().join(store.copy_name());
+            let has_one = base.manifest().stores.iter().any(|other| other.name == store.name && other.has_copy);
+            let is_linked = has_one && std::fs::hard_link(&theirs, &to).is_ok();
+            let is_good = is_linked && is_same(&from, &to).unwrap_or(false);
+            if is_linked && !is_good {
+                std::fs::remove_file(&to).map_err(|error| Error::write(&self.set.target, &error))?;
+            }
+            if !is_good {
+                copied += copy_apart(&from, &to, &self.set.target)?;
+            }
+            store.has_copy = true;
+        }
+        Ok(copied)
+    }
+}
+
+/// True if two files have the same bytes and are not one file.
+fn is_same(one: &Path, other: &Path) -> std::io::Result<bool> {
+    let (mut one, mut other) = (File::open(one)?, File::open(other)?);
+    let (a, b) = (one.metadata()?, other.metadata()?);
+    if (a.dev(), a.ino()) == (b.dev(), b.ino()) || a.len() != b.len() {
+        return Ok(false);
+    }
+    let (mut left, mut right) = (vec![0; COPIED_AT_ONCE], vec![0; COPIED_AT_ONCE]);
+    let mut rest = a.len();
+    while rest > 0 {
+        let count = usize::try_from(rest).unwrap_or(usize::MAX).min(COPIED_AT_ONCE);
+        let (left, right) = (left.get_mut(..count), right.get_mut(..count));
+        let (Some(left), Some(right)) = (left, right) else { return Ok(false) };
+        one.read_exact(left)?;
+        other.read_exact(right)?;
+        if left != right {
+            return Ok(false);
+        }
+        rest -= count as u64;
+    }
+    Ok(true)
+}
+
+/// Copies the bytes of a file, and returns how many: file systems that are asked for a copy let both share one place.
+fn copy_apart(from: &Path, to: &Path, target: &Path) -> Result<u64> {
+    let write_error = |error: std::io::Error| Error::write(target, &error);
+    let mut source = File::open(from).map_err(|error| Error::read(from, &error))?;
+    let mut copy = File::create_new(to).map_err(write_error)?;
+    let mut buffer = vec![0; COPIED_AT_ONCE];
+    let mut copied = 0;
+    loop {
+        let count = source.read(&mut buffer).map_err(|error| Error::read(from, &error))?;
+        if count == 0 {
+            return copy.sync_all().map_err(write_error).map(|()| copied);
+        }
+        copy.write_all(buffer.get(..count).unwrap_or_default()).map_err(write_error)?;
+        copied += count as u64;
+    }
+}
+
+/// Checks what nothing could be packed with.
+///
+/// # Errors
+/// `Usage`.
+pub(crate) fn check_options(engine: &Engine, options: &PackOptions) -> Result<()> {
+    check_sizes(options.group_size, options.block_size)?;
+    if !(1..=2).contains(&options.copies) {
+        return Err(Error::usage(format!("{} copies of what sets share", options.copies)).hint("ask for 1 or 2"));
+    }
+    if engine.max_mem < 2 * WORKER {
+        return Err(Error::usage(format!("{} MiB are too little to pack with", engine.max_mem >> 20))
+            .hint(format!("raise --max-mem (max_mem) to {}M", (2 * WORKER) >> 20)));
+    }
+    Ok(())
+}
+
+fn open_base(engine: &Engine, options: &PackOptions) -> Result<Option<Set>> {
+    options.base.as_ref().map(|path| Set::open(path, &engine.codecs)).transpose()
+}
+
+/// Makes the directory, with links to the stores of the earlier set where the file system has them: so this set stays
+/// whole when that one is removed. All are linked before anything is packed, so that what a group uses depends on no
+/// other group.
+fn stage(target: &Path, options: &PackOptions, base: Option<&Set>) -> Result<(AtomicDirectory, SetStart)> {
+    if let Some(parent) = target.parent() {
+        std::fs::create_dir_all(parent).map_err(|error| Error::write(parent, &error))?;
+    }
+    let staging = AtomicDirectory::create(target, SET, options.force)?;
+    // Until it is known who may read the files, nobody else may read the set.
+    let private = || {
+        let mode = std::fs::metadata(staging.dir())?.permissions().mode() & 0o777;
+        std::fs::set_permissions(staging.dir(), Permissions::from_mode(0o700)).map(|()| mode)
+    };
+    let mode = private().map_err(|error| Error::write(target, &error))?;
+    let link = |(set, name): (&Set, &str)| std::fs::hard_link(set.path().join(name), staging.dir().join(name)).is_ok();
+    let stores = base.iter().flat_map(|set| set.manifest().stores.iter().map(|store| (*set, store.name.as_str())));
+    let linked = stores.map(link).collect();
+    let directory = staging.dir().file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+    Ok((staging, SetStart { directory, linked, mode, options: text(target, options) }))
+}
+
+/// What has to be the same on all processes.
+fn text(target: &Path, options: &PackOptions) -> String {
+    format!("{}: {options:?}", target.display())
+}

@@ -1,0 +1,179 @@
+//! Files of route `stage`: made in a tier, they wait there until they are moved to their place, in the order in which the program
+//! has closed them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use knarr_array::error::Result;
+use knarr_capture::{HandedOver, TierPlace};
+use knarr_choose::place::objective::Objective;
+use knarr_choose::place::outlook::{Outlook, ToCome};
+use knarr_config::{FileRule, StageRule};
+
+use super::Supervisor;
+use super::running_jobs::Todo;
+use crate::launch::aggregators::nodes::Fate;
+use crate::launch::jobs::cost;
+use crate::launch::jobs::staging::Staging;
+use crate::launch::news::StagedFile;
+use crate::launch::spools::on_disk::SpoolOnDisk;
+use knarr_decisions::level::EncodingLevel;
+use knarr_decisions::plan_cache::Family;
+use knarr_decisions::queue::{Class, JobId, Key};
+
+/// Bytes a second of the last tier, before anything was measured.
+const USUAL_DRAIN: f64 = 200e6;
+
+impl Supervisor<'_> {
+    /// Where a file may wait, and the spools in which what is known of it goes; nothing if it is not to wait.
+    pub(super) fn staging(&self, handed: &HandedOver) -> (Option<Staging>, Vec<Arc<SpoolOnDisk>>) {
+        let place = self.setup.snapshot.spool.as_ref().filter(|_| handed.rule.stage().is_some());
+        let Some(place) = place else { return (None, Vec::new()) };
+        let spools = self.setup.staged.iter().cloned();
+        let tiers = spools.clone().map(|(number, spool)| (number, spool.path().to_owned())).collect();
+        let staging = Staging { place: place.clone(), tiers };
+        (Some(staging), spools.map(|(_, spool)| spool).collect())
+    }
+
+    /// A file was closed that may wait in a tier.
+    pub(super) fn closed_for_stage(&mut self, handed: &HandedOver) {
+        if handed.rule.stage().is_none() {
+            return;
+        }
+        let now = self.since.elapsed().as_secs_f64();
+        self.promises.accepted(handed.generation, now);
+        if self.ended.is_none() {
+            self.planner.closed(handed.bytes, now);
+        }
+    }
+
+    /// True for a job that is not to wait until the program leaves a core idle: an answer; the move of a file to its place, which
+    /// takes little of a core; and a file for which the planner says so.
+    pub(super) fn is_urgent(&mut self, job: &Todo) -> bool {
+        let (family, bytes) = match job {
+            Todo::Answer(_) | Todo::Drain { .. } => return true,
+            // It is whole in a tier, and only looked at.
+            Todo::Deliver { directory, .. } if self.is_in_tier(directory) => return true,
+            Todo::Deliver { family: Some(family), bytes, .. } => (family, *bytes),
+            _ => return false,
+        };
+        let rules = &self.setup.snapshot.config.file;
+        let Some(rule) = rules.get(family.rule).and_then(FileRule::stage).cloned() else { return false };
+        let Some(outlook) = self.outlook(&rule, bytes) else { return false };
+        let waiting = self.jobs.to_make().iter().map(|(_, bytes)| bytes).sum::<u64>() + bytes;
+        outlook.is_urgent(waiting as f64, self.objective(&rule))
+    }
+
+    /// How well the next file of a family is to be encoded; `None` if its rule says it, or it is to wait nowhere.
+    pub(super) fn level_of(&mut self, family: &Family, handed: &HandedOver) -> Option<EncodingLevel> {
+        let rule = handed.rule.stage().filter(|_| handed.rule.compress().goal.is_none())?.clone();
+        let outlook = self.outlook(&rule, handed.bytes)?;
+        let waiting = self.jobs.to_make();
+        Some(self.planner.level((family, handed.bytes), &waiting, &outlook, self.objective(&rule)))
+    }
+
+    /// What is to be least. When the program has ended nothing blocks it any more, and the files are waited for.
+    fn objective(&self, rule: &StageRule) -> Objective {
+        match rule.objective() {
+            Objective::Blocked if self.ended.is_some() => Objective::Durable,
+            objective => objective,
+        }
+    }
+
+    /// What there is for files of so many bytes, those that wait and those that are to come; `None` without tiers.
+    fn outlook(&mut self, rule: &StageRule, bytes: u64) -> Option<Outlook> {
+        let place = self.setup.snapshot.spool.as_ref()?;
+        let (last, waiting) = place.places.split_last()?;
+        let held = |(number, _): (usize, &TierPlace)| {
+            let (tier, _) = place.tier(number)?;
+            let (left, taken) = (tier.left().bytes, tier.account().taken().bytes);
+            let room = left.saturating_add(taken).min(tier.account().limit().bytes);
+            // Half a file is not there.
+            Some((room - room.checked_rem(bytes).unwrap_or(0)) as f64)
+        };
+        let room = waiting.iter().enumerate().filter_map(held).sum();
+        let measured = place.account(waiting.len()).and_then(|account| account.bytes_per_second());
+        let drain = measured.or(last.rate).unwrap_or(USUAL_DRAIN);
+        let drain = rule.drain.map_or(drain, |most| drain.min(most.0));
+        let to_come = match self.ended {
+            Some(_) => ToCome::NOTHING,
+            None => self.planner.to_come(self.since.elapsed().as_secs_f64(), drain),
+        };
+        let cores = self.setup.engine.jobs;
+        // While the program computes one thread encodes.
+        let idle_cores = if self.ended.is_some() { cores as f64 } else { self.load.idle_cores(cores).min(1.0) };
+        Some(Outlook {
+            queued: self.jobs.to_drain() as f64,
+            to_come,
+            memory: place.most as f64,
+            room,
+            drain,
+            idle_cores,
+            cores: cores as f64,
+        })
+    }
+
+    /// Directories in tiers in which files wait.
+    pub(super) fn staged_spools(&self) -> impl Iterator<Item = &Path> {
+        self.setup.staged.iter().map(|(_, spool)| spool.path())
+    }
+
+    /// True if a directory lies in a tier in which files wait.
+    pub(super) fn is_in_tier(&self, directory: &Path) -> bool {
+        self.staged_spools().any(|spool| directory.starts_with(spool))
+    }
+
+    /// A file waits in a tier, and is to be moved to its place.
+    pub(super) fn drain(&mut self, job: JobId, file: StagedFile) {
+        let StagedFile { handed, repacked, to } = file;
+        let Some(running) = self.jobs.end(job) else { return };
+        if let Some(numbered) = running.numbered {
+            self.planner.made(&numbered.0, &repacked.plan, &repacked.execution);
+            self.plan_cache.end(numbered, Some(&repacked.plan));
+        }
+        let Some(from) = running.directory else { return };
+        let to = to.unwrap_or_else(|error| {
+            let path = running.path.display();
+            self.setup.notices.warn(&format!("{path}: it is lost if memory is cleared: {error}"));
+            None
+        });
+        let to = self.drop_copy_of_staged(&from, to.is_some()).or(to);
+        // Otherwise what is known of it stays in memory, and so do the values, unless these were moved out of it.
+        let directory = to.clone().unwrap_or_else(|| from.clone());
+        let is_local = self.is_in_tier(&directory);
+        // It is under way at any moment.
+        self.show_staged(&directory);
+        if let Some(to) = to {
+            self.in_spool.known.insert(to);
+            handed.staged(&from, &directory);
+        } else if is_local {
+            HandedOver::free_values(&directory);
+        }
+        if is_local {
+            self.promises.local(handed.generation, self.since.elapsed().as_secs_f64());
+            // Other nodes have to keep their parts until then.
+            self.setup.nodes.notify(&handed, Ok(Fate::Staged));
+        }
+        let (target, generation, bytes) = (handed.target, handed.generation, repacked.output_bytes);
+        let keys = [directory.clone(), target.clone()].map(Key::Path);
+        let todo = Todo::Drain { directory, target, generation, bytes };
+        self.jobs.queue.push(Class::Drain, keys, cost::MOVING, todo);
+        if self.setup.names.is_awaited() {
+            self.hasten();
+        }
+    }
+
+    /// Who reads the file that waits for what is in a directory may do so.
+    fn show_staged(&self, directory: &Path) {
+        if let Ok(path) = std::fs::read_link(directory.join(HandedOver::IMAGE)) {
+            self.setup.names.stage(directory, &path);
+        }
+    }
+}
+
+/// Brings what is known of a file that waits in a tier there. Returns the directory; `None` if it stays in memory.
+pub(super) fn staged(directory: &Path, spools: &[Arc<SpoolOnDisk>]) -> Result<Option<PathBuf>> {
+    let image = std::fs::read_link(directory.join(HandedOver::IMAGE)).unwrap_or_default();
+    let spool = spools.iter().find(|spool| image.starts_with(spool.path()));
+    spool.map_or(Ok(None), |spool| spool.copy(directory))
+}
