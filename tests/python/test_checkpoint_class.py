@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -114,6 +115,37 @@ def test_arrays_come_back_on_any_number_of_ranks(tmp_path: Path, writers: int, r
             assert out.tobytes() == field(10)[5:8, 6:10].tobytes()
 
     assert on_ranks(readers, load) == [None] * readers
+
+
+def test_a_program_asks_whether_to_write_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def asks(ranks: int, **options: object) -> list[bool]:
+        """What all ranks hear, of which each asks before and after a checkpoint."""
+        heard = []
+
+        def ask(comm: Ranks, rank: int) -> None:
+            with knarr.Checkpoint(tmp_path, comm, **options) as checkpoint:
+                answers = [checkpoint.need()]
+                checkpoint.begin(len(list(tmp_path.glob("step_*"))))
+                checkpoint.put("T", field(1))
+                checkpoint.commit()
+                checkpoint.wait()
+                answers += [checkpoint.need(), checkpoint.need()]
+            heard.append(answers)
+
+        assert on_ranks(ranks, ask) == [None] * ranks
+        assert all(answers == heard[0] for answers in heard)
+        return heard[0]
+
+    assert asks(2, mtbf="100 days") == [True, False, False], "the first one tells what it costs"
+    assert asks(2, mtbf="100 days") == [False, False, False], "that is known of earlier ones"
+    # A checkpoint takes milliseconds, and failures come all the time.
+    assert asks(1, mtbf="1us") == [True, True, True]
+    monkeypatch.setenv("SLURM_JOB_END_TIME", str(int(time.time()) + 1000))
+    assert not any(asks(1, mtbf="100 days"))
+    with pytest.raises(ValueError, match="mtbf=8"):
+        knarr.Checkpoint(tmp_path, mtbf="8")
+    with pytest.raises(ValueError, match="end=noon"):
+        knarr.Checkpoint(tmp_path, end="noon")
 
 
 def test_any_layout_type_and_shape_comes_back(tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ module knarr_checkpoints
       type(c_ptr) :: handle = c_null_ptr
    end type knarr_restart
 
-   public :: knarr_open_checkpoints, knarr_begin, knarr_put, knarr_add_file, knarr_commit, knarr_test, knarr_wait, &
-      knarr_warnings, knarr_close_checkpoints, knarr_open_restart, knarr_has_checkpoint, knarr_about, knarr_describe, &
+   public :: knarr_open_checkpoints, knarr_begin, knarr_put, knarr_add_file, knarr_commit, knarr_test, knarr_need, &
+      knarr_wait, knarr_warnings, knarr_close_checkpoints, knarr_open_restart, knarr_has_checkpoint, knarr_about, knarr_describe, &
       knarr_read_array, knarr_restore_files, knarr_close_restart
 
    ! call knarr_put(checkpoint, name, array [, global_shape, start, status, message])
@@ -50,7 +50,7 @@ module knarr_checkpoints
    interface
       !like c_open checkpoint_open
       !like c_call checkpoint_commit checkpoint_wait checkpoint_close
-      !like c_test checkpoint_test
+      !like c_test checkpoint_test checkpoint_need
       !like c_print checkpoint_warnings
       function c_checkpoint_begin(checkpoint, step) bind(c, name="knarr_checkpoint_begin") result(status)
          import :: c_ptr, c_int64_t, c_int
@@ -185,6 +185,15 @@ contains
       character(*), intent(out), optional :: message
       call test_session(c_checkpoint_test, checkpoint%handle, done, status, message)
    end subroutine knarr_test
+
+   ! 'needed' says whether a checkpoint should be written now. To be asked after each step of the program.
+   subroutine knarr_need(checkpoint, needed, status, message)
+      type(knarr_checkpoint), intent(in) :: checkpoint
+      logical, intent(out) :: needed
+      integer(c_int), intent(out), optional :: status
+      character(*), intent(out), optional :: message
+      call test_session(c_checkpoint_need, checkpoint%handle, needed, status, message)
+   end subroutine knarr_need
 
    ! Waits until no step is under way.
    subroutine knarr_wait(checkpoint, status, message)

@@ -602,6 +602,17 @@ knarr_status knarr_checkpoint_commit(knarr_checkpoint *checkpoint);
 knarr_status knarr_checkpoint_test(knarr_checkpoint *checkpoint, int32_t *done);
 
 /*
+ 'needed' becomes 1 if a checkpoint should be written now, else 0: when as much time has passed as loses the least to checkpoints and to
+ failures, which come every 'mtbf' on average, or when the job ends before the program asks again. To be asked after each step of the
+ program. Fails as knarr_checkpoint_test() does.
+
+ Pointers:
+ `checkpoint` is null or a checkpoint; `needed` is null or writable.
+ */
+knarr_status knarr_checkpoint_need(knarr_checkpoint *checkpoint,
+                                   int32_t *needed);
+
+/*
  Waits until no step is under way. Fails as knarr_checkpoint_test() does.
 
  Pointers:

@@ -129,6 +129,20 @@ pub unsafe extern "C" fn knarr_checkpoint_test(checkpoint: *mut knarr_checkpoint
     }
 }
 
+/// 'needed' becomes 1 if a checkpoint should be written now, else 0: when as much time has passed as loses the least to checkpoints and to
+/// failures, which come every 'mtbf' on average, or when the job ends before the program asks again. To be asked after each step of the
+/// program. Fails as knarr_checkpoint_test() does.
+///
+/// # Safety
+/// `checkpoint` is null or a checkpoint; `needed` is null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn knarr_checkpoint_need(checkpoint: *mut knarr_checkpoint, needed: *mut i32) -> knarr_status {
+    // SAFETY: the caller's promises.
+    unsafe {
+        with("knarr_checkpoint_need", checkpoint, |session| put(needed, session.checkpoints.need()?.into(), "needed"))
+    }
+}
+
 /// Waits until no step is under way. Fails as knarr_checkpoint_test() does.
 ///
 /// # Safety

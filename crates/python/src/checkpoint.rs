@@ -79,6 +79,10 @@ impl CheckpointSession {
         self.0.with(py, Session::test)
     }
 
+    fn need(&self, py: Python<'_>) -> PyResult<bool> {
+        self.0.with(py, Session::need)
+    }
+
     fn wait(&self, py: Python<'_>) -> PyResult<()> {
         self.0.with(py, Session::wait)
     }

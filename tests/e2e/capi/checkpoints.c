@@ -62,6 +62,10 @@ int main(int argc, char **argv) {
     NEED(knarr_checkpoint_commit(checkpoint) == KNARR_OK);
     while (done != 1) NEED(knarr_checkpoint_test(checkpoint, &done) == KNARR_OK);
     NEED(knarr_checkpoint_begin(checkpoint, 2) == KNARR_EXISTS);
+    /* Nothing is known of an hour ago, and failures come once a day. */
+    int32_t needed = -1;
+    NEED(knarr_checkpoint_need(checkpoint, &needed) == KNARR_OK && needed == 0);
+    NEED(knarr_checkpoint_need(checkpoint, NULL) == KNARR_USAGE && knarr_checkpoint_need(NULL, &needed) == KNARR_USAGE);
 
     NEED(knarr_checkpoint_restart(checkpoint, 3, 0, &restart) == KNARR_NOT_FOUND && restart == NULL);
     NEED(knarr_checkpoint_restart(checkpoint, 2, 1, &restart) == KNARR_OK && restart != NULL);

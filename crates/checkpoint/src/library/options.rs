@@ -1,8 +1,10 @@
 //! How a program's checkpoints are made, as every door of the library is told: by words.
 
 use std::path::Path;
+use std::time::Duration;
 
 use super::array_layout::find;
+use super::need::MTBF;
 use crate::files::layout::FileLayout;
 use crate::{PackOptions, Similarity};
 use knarr_array::error::{Error, Result};
@@ -15,6 +17,10 @@ pub struct Options {
     pub pack: PackOptions,
     /// Sets that stay, at least 1; older ones are removed after a new one is complete. `None`: all.
     pub keep: Option<usize>,
+    /// Mean time between failures that end the program, over all nodes that it runs on.
+    pub mtbf: Duration,
+    /// When the job ends, in seconds since 1970; `None` if only the batch system may know.
+    pub end: Option<u64>,
     /// What packing and restoring may take on each rank.
     pub resources: Resources,
     /// Finds where values lie in files that are added.
@@ -24,13 +30,15 @@ pub struct Options {
 impl Default for Options {
     /// All sets stay; files are carried as bytes.
     fn default() -> Self {
-        Self { pack: PackOptions::default(), keep: None, resources: Resources::default(), find }
+        Self { pack: PackOptions::default(), keep: None, mtbf: MTBF, end: None, resources: Resources::default(), find }
     }
 }
 
 /// What can be said, with an example.
-const WORDS: [(&str, &str); 11] = [
+const WORDS: [(&str, &str); 13] = [
     ("keep", "3"),
+    ("mtbf", "8h"),
+    ("end", "1790000000"),
     ("replace", "yes"),
     ("spool", "/dev/shm"),
     ("jobs", "2"),
@@ -62,6 +70,8 @@ impl Options {
     fn set_one(&mut self, key: &str, value: &str) -> Result<()> {
         match key {
             "keep" => self.keep = Some(count(value)?),
+            "mtbf" => self.mtbf = time(value)?,
+            "end" => self.end = Some(count(value)? as u64),
             "replace" => self.pack.force = yes(value)?,
             "group_size" => self.pack.group_size = count(value)?,
             "scheme" => self.pack.scheme = value.parse()?,
@@ -76,6 +86,11 @@ impl Options {
     }
 }
 
+fn time(text: &str) -> Result<Duration> {
+    let time = humantime::parse_duration(text).map_err(|error| Error::usage(error.to_string()))?;
+    if time.is_zero() { Err(Error::usage("it is no time")) } else { Ok(time) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,13 +103,19 @@ mod tests {
         }
         assert_eq!((options.keep, options.resources.jobs, options.resources.max_mem), (Some(3), 2, 1 << 30));
         assert!(options.pack.force && !options.pack.verify);
-        for (key, value) in
-            [("keep", "0"), ("keep", "-1"), ("replace", "true"), ("scheme", "best"), ("max_mem", "much")]
-        {
+        for (key, value) in [
+            ("mtbf", "long"),
+            ("end", "noon"),
+            ("keep", "0"),
+            ("keep", "-1"),
+            ("replace", "true"),
+            ("scheme", "best"),
+            ("max_mem", "much"),
+        ] {
             let text = options.set(key, value).unwrap_err().to_string();
             assert!(text.contains(&format!("option '{key}={value}'")) && text.contains("; "), "{text}");
         }
         let text = options.set("keeps", "3").unwrap_err().to_string();
-        assert!(text.ends_with("options are keep, replace, spool, jobs, max_mem, group_size, scheme, block_size, goal, bundle_below, verify"), "{text}");
+        assert!(text.ends_with("options are keep, mtbf, end, replace, spool, jobs, max_mem, group_size, scheme, block_size, goal, bundle_below, verify"), "{text}");
     }
 }

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::need::{Known, left};
 use super::options::Options;
 use super::packing::Packing;
 use super::restart::{Restart, files_of, image_of, indices};
 use crate::disk::sets;
-use crate::measured::{self, By, Measured};
+use crate::measured::{self, By, Measured, Typical};
 use crate::packing::together::check_options;
 use crate::{Grouping, Input, Member, PackOptions, Packed, Set, Together, deal, verify};
 use knarr_array::array::ArrayView;
@@ -56,6 +57,31 @@ pub struct Session<C: Comm> {
     warnings: Vec<Error>,
     /// The restart that goes on until a step is begun.
     restarting: Option<Restarting>,
+    pace: Pace,
+}
+
+/// What [`Session::need`] goes by, on rank 0.
+struct Pace {
+    /// When the last step was handed over, or the session opened.
+    committed: Instant,
+    /// When the program asked last, unless it has done something else since than compute.
+    asked: Option<Instant>,
+    /// The last time between two questions, and the longest one.
+    step: Duration,
+    longest: Duration,
+    /// For how long the last checkpoint stopped the program, and how long it was packed.
+    cost: Option<Duration>,
+    packing: Duration,
+}
+
+impl Pace {
+    /// Of a program that has written `earlier` checkpoints.
+    fn after(earlier: &[Measured]) -> Self {
+        let longest = |seconds: fn(&Measured) -> Option<f64>| Typical::of(earlier, seconds).map(|times| times.most);
+        let (cost, packing) = (longest(|one| one.stopped_s), longest(|one| one.packed_s));
+        let packing = packing.unwrap_or_default();
+        Self { committed: Instant::now(), asked: None, step: Duration::ZERO, longest: Duration::ZERO, cost, packing }
+    }
 }
 
 /// What a restart takes.
@@ -85,6 +111,7 @@ impl<C: Comm> Session<C> {
             Ok((engine, options, spool))
         });
         let (engine, options, spool) = agree(&comm, made)?;
+        let earlier = if comm.rank() == ROOT { measured::read(directory).unwrap_or_default() } else { Vec::new() };
         Ok(Self {
             handover: Handover::new(comm, spool, Arc::clone(&engine.cancel)),
             engine,
@@ -95,7 +122,27 @@ impl<C: Comm> Session<C> {
             last: None,
             warnings: Vec::new(),
             restarting: None,
+            pace: Pace::after(&earlier),
         })
+    }
+
+    /// True if a checkpoint should be written now: because of what one costs and how often jobs fail, or because the job ends before
+    /// the program asks again. To be asked after each step of the program. Does not wait for packing. Collective.
+    ///
+    /// # Errors
+    /// As for [`Session::test`].
+    pub fn need(&mut self) -> Result<bool> {
+        self.handover.exchange("need", None, Ok(()))?;
+        let is_packing = !self.test()?;
+        let now = Instant::now();
+        if let Some(before) = self.pace.asked.replace(now) {
+            self.pace.step = now - before;
+            self.pace.longest = self.pace.longest.max(now - before);
+        }
+        let Pace { committed, step, longest, cost, packing, .. } = self.pace;
+        let (mtbf, left) = (self.options.mtbf, left(self.options.end));
+        let known = Known { since: now - committed, step, longest, cost, packing, mtbf, left, is_packing };
+        comm::share(self.handover.comm(), &known.is_due())
     }
 
     /// The rank of this process and how many there are.
@@ -122,6 +169,8 @@ impl<C: Comm> Session<C> {
     /// be replaced, or if another program makes sets there.
     pub fn begin(&mut self, step: u64) -> Result<()> {
         self.note_restart();
+        // The next question comes later by what the checkpoint takes.
+        self.pace.asked = None;
         let _inside = self.handover.enter();
         self.handover.forget();
         let allowed = if self.handover.comm().rank() == ROOT { self.may_begin(step) } else { Ok(()) };
@@ -204,6 +253,7 @@ impl<C: Comm> Session<C> {
         let base = self.base()?;
         let is_open = self.handover.exchange("commit", Some(step), Ok(base.is_some()))?;
         let base = base.filter(|_| is_open.iter().all(|&all| all));
+        self.pace.committed = Instant::now();
         let options = PackOptions { base, keep: self.options.keep, ..self.options.pack.clone() };
         let together = Together::begin(&self.engine, self.handover.comm(), &path, &options)?;
         self.handover.start(step, Packing { together, groups, find: self.options.find })
@@ -256,6 +306,7 @@ impl<C: Comm> Session<C> {
     /// `NotFound` if there is no set of this step; `Corrupt` or `Read` if it cannot be used; what became of the step under
     /// way.
     pub fn restart(&mut self, step: Option<u64>, verify: bool) -> Result<Option<Restart>> {
+        self.pace.asked = None;
         self.handover.exchange("restart", step, Ok(()))?;
         self.settle()?;
         let begin = Instant::now();
@@ -340,6 +391,8 @@ impl<C: Comm> Session<C> {
         // What calls take from now on is for the next step.
         let stopped = self.handover.take_blocked();
         if let Some(committed) = completed? {
+            self.pace.cost = Some(stopped);
+            self.pace.packing = Duration::try_from_secs_f64(committed.seconds).unwrap_or_default();
             measured::note(&committed.path, &Measured::checkpoint(By::Library, Some(stopped), committed.seconds));
         }
         Ok(())

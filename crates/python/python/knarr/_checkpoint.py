@@ -48,7 +48,9 @@ class Checkpoint(Session):
     ``keep`` sets stay, or all. ``replace`` allows steps that are there already. ``spool`` is a directory where arrays
     lie until they are packed: memory if nothing is said. ``jobs`` threads pack, a quarter of the cores if nothing is
     said, and ``max_mem`` bytes they may take. ``goal``, ``scheme``, ``group_size``, ``block_size``,
-    ``bundle_below`` and ``verify`` are those of ``knarr checkpoint pack``.
+    ``bundle_below`` and ``verify`` are those of ``knarr checkpoint pack``. :meth:`need` goes by ``mtbf``, the mean time
+    between failures of the whole job such as ``"8h"``, 24 hours if nothing is said, and by ``end``, when the job ends
+    in seconds since 1970, which Slurm says by itself.
     """
 
     def __init__(
@@ -57,6 +59,8 @@ class Checkpoint(Session):
         comm: Any = None,
         *,
         keep: int | None = None,
+        mtbf: str | None = None,
+        end: int | None = None,
         replace: bool = False,
         spool: str | PathLike[str] | None = None,
         jobs: int | None = None,
@@ -70,6 +74,8 @@ class Checkpoint(Session):
     ) -> None:
         stated = {
             "keep": keep,
+            "mtbf": mtbf,
+            "end": end,
             "replace": "yes" if replace else "no",
             "spool": None if spool is None else fspath(spool),
             "jobs": jobs,
@@ -145,6 +151,17 @@ class Checkpoint(Session):
         """True if no step is under way. Raises what became of it."""
         try:
             return self._session.test()
+        finally:
+            self._warn()
+
+    def need(self) -> bool:
+        """True if a checkpoint should be written now. To be asked after each step of the program.
+
+        That is when as much time has passed as loses the least to checkpoints and to failures, which come every
+        ``mtbf`` on average, or when the job ends before the program asks again. Raises as :meth:`test` does.
+        """
+        try:
+            return self._session.need()
         finally:
             self._warn()
 
