@@ -87,9 +87,11 @@ impl Planner {
         objective: Objective,
     ) -> EncodingLevel {
         let levels = |family: &Family| self.families.get(family).map_or(USUAL, |known| known.levels);
-        let waiting: Vec<([Level; 3], f64)> =
-            waiting.iter().map(|(family, bytes)| (levels(family), *bytes as f64)).collect();
-        let others: Vec<(&[Level], f64)> = waiting.iter().map(|(levels, bytes)| (levels.as_slice(), *bytes)).collect();
+        // Files of one family are one thing to be done: what many files take to be looked at, the program would wait for.
+        let mut families: BTreeMap<&Family, f64> = BTreeMap::new();
+        waiting.iter().for_each(|(family, bytes)| *families.entry(family).or_default() += *bytes as f64);
+        let families: Vec<_> = families.into_iter().map(|(family, bytes)| (levels(family), bytes)).collect();
+        let others: Vec<(&[Level], f64)> = families.iter().map(|(levels, bytes)| (levels.as_slice(), *bytes)).collect();
         let best = outlook.best(&levels(family), bytes as f64, &others, objective);
         best.and_then(|best| EncodingLevel::ALL.get(best).copied()).unwrap_or(EncodingLevel::Speed)
     }
