@@ -72,8 +72,8 @@ class Life:
 
     @property
     def holds(self) -> bool:
-        """HDF5 keeps in its memory what it writes itself, until the file is closed."""
-        return self.library in ("hdf5", "serial", "netcdf")
+        """The library keeps in its memory what it writes itself, until the file is closed."""
+        return self.library in ("hdf5", "serial", "netcdf", "classic")
 
     @property
     def is_alone(self) -> bool:
@@ -185,8 +185,26 @@ LIVES = [
     Life("hdf5, staged", "hdf5", "cfppPrsgpx", ranks=2, rule=STAGE, tiers=tiers("64M"), victims=TWO_RANKS),
     Life("serial, staged", "serial", "cfppxcfpprx", rule=STAGE, tiers=tiers("64M")),
     Life("serial, tier full", "serial", "cfpppprpgx", part=100_000, memory="3m", rule=STAGE, tiers=tiers("1M")),
+    Life(
+        "classic, packed",
+        "classic",
+        "cfppxcfpprx",
+        part=20_000,
+        rule='when = "close"\n',
+        victims=("launcher", "worker"),
+    ),
     # The program writes its files in the tier itself.
     Life("whole, staged", "posix", "cfppsgdpxorgxwpxcfppxA2cfpAcfpx", rule=STAGE, tiers=tiers("640M")),
+    # What a killed program has not written yet is lost as without Knarr.
+    Life(
+        "whole, packed",
+        "classic",
+        "cfppxcfpprx",
+        part=20_000,
+        rule=f'{STAGE}when = "close"\n',
+        tiers=tiers("64M"),
+        victims=("launcher", "worker"),
+    ),
     Life("whole, tier full", "posix", "cfppx2cfppxor", part=300_000, rule=STAGE, tiers=tiers("5M")),
     Life(
         "whole, staged, stopped",

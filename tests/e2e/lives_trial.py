@@ -129,9 +129,10 @@ class Lives:
 
 def build(library: str, program: Path, knarr: Path) -> None:
     """Builds the program of a library; Debian's are those for Open MPI."""
-    options: list[object] = [] if library == "posix" else [f"-l{'hdf5' if library == 'serial' else library}"]
-    if library in ("hdf5", "serial", "netcdf"):
-        libraries = next(Path("/usr/lib").glob("*/netcdf/mpi" if library == "netcdf" else "*/hdf5/openmpi"))
+    linked = {"serial": "hdf5", "classic": "netcdf"}.get(library, library)
+    options: list[object] = [] if library == "posix" else [f"-l{linked}"]
+    if linked in ("hdf5", "netcdf"):
+        libraries = next(Path("/usr/lib").glob("*/netcdf/mpi" if linked == "netcdf" else "*/hdf5/openmpi"))
         options += [f"-I{folder}" for folder in ("/usr/include/hdf5/openmpi", libraries / "include")]
         options += [f"-L{libraries}", f"-Wl,-rpath,{libraries}"]
     elif library in ("output", "checkpoint"):

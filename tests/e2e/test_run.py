@@ -420,16 +420,16 @@ def test_preload_of_the_user_is_kept(run):
 
 
 def test_programs_of_netcdf(run):
-    """ncgen writes through libnetcdf, nccopy reads and writes."""
+    """ncgen writes through libnetcdf, nccopy reads and writes. Classic files are packed, too."""
     (run.folder / "a.cdl").write_text(
         'netcdf a { dimensions: x = 20000; variables: float T(x); T:units = "K"; data: T = '
         + ", ".join(str(value) for value in FIELD.ravel()[:20000])
         + "; }"
     )
     ran = run("sh", "-c", "ncgen -4 -o a.nc a.cdl && nccopy -d0 a.nc b.nc && ncgen -3 -o classic.nc a.cdl")
-    assert ran.file("a.nc")["outcome"] == "packed" and ran.file("b.nc")["outcome"] == "packed"
-    assert len(ran.result["files"]) == 2
-    for name in ("a.nc", "b.nc"):
+    names = ("a.nc", "b.nc", "classic.nc")
+    assert len(ran.result["files"]) == 3 and all(ran.file(name)["outcome"] == "packed" for name in names)
+    for name in names:
         assert is_packed(run.folder / name)
         with netCDF4.Dataset(run.folder / name) as dataset:
             assert np.array_equal(dataset["T"][:], FIELD.ravel()[:20000])
@@ -469,6 +469,28 @@ int main(void) {
     ran = run(program, env={"HDF5_PLUGIN_PATH": "/nowhere"})
     assert ran.out == "packed\n"
     assert ran.file("b.h5")["outcome"] == "packed"
+
+
+def test_a_c_program_that_closes_nothing(run):
+    """HDF5 does so when the program ends, and says nothing of it."""
+    program = c_program(
+        run.folder,
+        """
+static float values[64][4096];
+int main(void) {
+    for (int i = 0; i < 64 * 4096; i++) ((float *)values)[i] = (float)(i % 5000) * 0.25f;
+    hsize_t dims[2] = {64, 4096};
+    hid_t file = H5Fcreate("a.h5", H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t space = H5Screate_simple(2, dims, NULL);
+    hid_t set = H5Dcreate2(file, "T", H5T_NATIVE_FLOAT, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    return H5Dwrite(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0;
+}
+""",
+    )
+    ran = run(program, config=CLOSE)
+    assert ran.file("a.h5")["outcome"] == "packed", ran.err
+    with h5py.File(run.folder / "a.h5") as file:
+        assert (file["T"][...].ravel() == np.arange(64 * 4096) % 5000 * 0.25).all()
 
 
 def test_errors_that_hdf5_prints_are_the_programs(run):

@@ -179,6 +179,9 @@ impl HandedOver {
     /// Name of a link to the file as it is to be, whole, in a tier from which it is moved to its place.
     pub const IMAGE: &'static str = "image";
 
+    /// Name of a link to the file as the program itself has written it in a tier, when a packed one waits in its place.
+    const PLAIN: &'static str = "plain";
+
     /// Name of the header as components that read the file see it: that of the last time when definitions ended.
     pub const PUBLISHED: &'static str = "published.nc";
     /// Its name when they are not to see it any more.

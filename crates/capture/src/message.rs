@@ -35,6 +35,16 @@ pub enum Event {
         /// Who opens it, besides.
         writers: Writers,
     },
+    /// A file that a rule wants packed when it is closed was opened for writing, by whatever library. Nobody says when it is closed.
+    Written {
+        /// The file.
+        #[serde(with = "path_bytes")]
+        path: PathBuf,
+        /// It is new, or was emptied.
+        created: bool,
+        /// Its device and inode.
+        identity: Option<(u64, u64)>,
+    },
     /// A file was closed that a rule wants compressed, and that HDF5 keeps in several files.
     InParts {
         /// The name by which the program knows it.

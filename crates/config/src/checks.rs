@@ -47,7 +47,7 @@ fn stage(own: &StageRule, keys: &CompressRule, tiers: &[TierRule]) -> Result<()>
         return Err(refuse("route = \"stage\" makes one file of each, and a Zarr store has many")
             .hint("write output = \"netcdf4\" or \"classic\", or route = \"compress\""));
     }
-    classic(keys, keys.says_anything())
+    compress(keys)
 }
 
 fn compress(keys: &CompressRule) -> Result<()> {

@@ -166,6 +166,25 @@ impl From<KeptKeys> for CompressRule {
     }
 }
 
+/// The keys of the route `stage`: of when the program waits for its file, nothing is said there.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table of keys")]
+pub(super) struct StagedKeys {
+    when: Option<When>,
+    goal: Option<String>,
+    portable: Option<String>,
+    low: Option<Release>,
+    high: Option<Release>,
+    output: Option<Output>,
+    variables: Option<BTreeMap<String, VariableRule>>,
+}
+
+impl From<StagedKeys> for CompressRule {
+    fn from(StagedKeys { when, goal, portable, low, high, output, variables }: StagedKeys) -> Self {
+        Self { when, goal, portable, low, high, output, variables, ..Self::default() }
+    }
+}
+
 /// `variables.NAME`
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table of settings")]

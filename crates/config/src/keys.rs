@@ -14,7 +14,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::checkpoint::CheckpointRule;
-use super::compress::{CompressRule, EstimateKeys, KeptKeys};
+use super::compress::{CompressRule, EstimateKeys, KeptKeys, StagedKeys};
 use super::misread::{located, misread};
 use super::restart::NamePattern;
 use super::route::{Route, Traits};
@@ -77,7 +77,7 @@ impl Keys<'_> {
                 RouteRule::Transfer(self.take("transfer")?, kept)
             }
             Route::Stage => {
-                let keys = self.take::<KeptKeys>("compress")?.into();
+                let keys = self.take::<StagedKeys>("compress")?.into();
                 RouteRule::Stage(self.take("stage")?, keys)
             }
         };
@@ -153,7 +153,7 @@ fn keys_of_route(route: Route) -> Vec<&'static str> {
         Route::File => Vec::new(),
         Route::Checkpoint => keys_of::<CheckpointRule>().to_vec(),
         Route::Transfer => [keys_of::<TransferRule>(), keys_of::<KeptKeys>()].concat(),
-        Route::Stage => [keys_of::<StageRule>(), keys_of::<KeptKeys>()].concat(),
+        Route::Stage => [keys_of::<StageRule>(), keys_of::<StagedKeys>()].concat(),
     }
 }
 

@@ -136,6 +136,11 @@ impl FileRule {
         self.route().traits().is_handed_over && self.compress().when.is_none()
     }
 
+    /// True if files that a program writes where they are to be are packed there when they are closed.
+    pub fn packs_when_closed(&self) -> bool {
+        self.route().traits().may_be_replaced && self.compress().when.is_some()
+    }
+
     /// True if it asks for anything that could not be served.
     pub fn says_anything(&self) -> bool {
         self.compress().says_anything()

@@ -172,6 +172,8 @@ emulate = { rate = "29MB/s", shared = true }
         assert!(alone.contains("[[tier]]"), "{alone}");
         let more = |keys: &str| Config::parse(&format!("{TIERS}{RULE}{keys}")).map_err(|error| error.to_string());
         assert!(more("output = \"zarr\"\n").unwrap_err().contains("one file"));
+        assert!(more("when = \"close\"\noutput = \"classic\"\n").unwrap_err().contains("when = \"close\""));
+        assert!(more("when = \"close\"\ngoal = \"ratio\"\n").is_ok());
         assert!(more("drain = \"fast\"\n").unwrap_err().contains("is no rate"));
         assert!(more("drain = \"20MB/s\"\ngoal = \"ratio\"\nvariables.x.max_abs_error = 0.1\n").is_ok());
     }

@@ -136,6 +136,11 @@ impl Keeper {
         self.written().begin();
     }
 
+    /// The launcher wants to hear of files that the program writes where they are to be. To be said before the program starts.
+    pub fn packs_when_closed(&self) {
+        self.page.head.packs_when_closed.store(1, Ordering::Relaxed);
+    }
+
     /// Keeps processes from making files in tiers and from opening them to write, until it is dropped; `None` if one does so at this
     /// moment.
     pub fn lock_written(&self) -> Option<Lock> {
@@ -189,9 +194,15 @@ impl Keeper {
     pub fn stage(&self, place: SpoolName<'_>, path: &Path) -> io::Result<()> {
         let Some(link) = self.staged_link(place) else { return Err(io::ErrorKind::InvalidFilename.into()) };
         link.parent().map_or(Ok(()), std::fs::create_dir_all)?;
-        match symlink(path, link) {
-            // The program has made it, which has written the file there.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        match symlink(path, &link) {
+            // The program has made it, which has written the file there. It may have been packed since.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                if std::fs::read_link(&link)? != path {
+                    let beside = link.with_added_extension("new");
+                    symlink(path, &beside)?;
+                    std::fs::rename(beside, link)?;
+                }
+            }
             made => made?,
         }
         for entry in self.of(place) {

@@ -38,6 +38,12 @@ impl Names {
         self.page.head.writes_in_tiers.load(Ordering::Relaxed) != 0
     }
 
+    /// True if the launcher wants to hear of files that the program writes where they are to be.
+    #[inline]
+    pub fn packs_when_closed(&self) -> bool {
+        self.page.head.packs_when_closed.load(Ordering::Relaxed) != 0
+    }
+
     /// The length of the longest file that the program has written in a tier and closed, in bytes; `None` if there was none.
     pub fn longest_written(&self) -> Option<u64> {
         let longest = u64::from(self.page.head.longest.load(Ordering::Relaxed));

@@ -1,10 +1,20 @@
-/* The life of a file of parallel netCDF-4. */
+/* The life of a file of parallel netCDF-4, or of a classic one. */
 #include "life.h"
 
 #include <netcdf.h>
 #include <netcdf_par.h>
 
 static int id, t, f;
+
+#ifdef CLASSIC
+#define CREATE(path) nc_create(path, NC_64BIT_OFFSET | NC_CLOBBER, &id)
+#define OPEN(path, mode) nc_open(path, mode, &id)
+#define ACCESS(set, together) 0
+#else
+#define CREATE(path) nc_create_par(path, NC_NETCDF4 | NC_CLOBBER, MPI_COMM_WORLD, MPI_INFO_NULL, &id)
+#define OPEN(path, mode) nc_open_par(path, mode, MPI_COMM_WORLD, MPI_INFO_NULL, &id)
+#define ACCESS(set, together) nc_var_par_access(id, set, together)
+#endif
 
 static const char *suffix(void) {
     return ".nc";
@@ -18,7 +28,7 @@ static int make(void) {
     char path[80];
     int dims[2];
     snprintf(path, sizeof path, "%s.nc", name);
-    int code = nc_create_par(path, NC_NETCDF4 | NC_CLOBBER, MPI_COMM_WORLD, MPI_INFO_NULL, &id);
+    int code = CREATE(path);
     if (code)
         return code;
     code = first(code, nc_def_dim(id, "time", NC_UNLIMITED, &dims[0]));
@@ -44,7 +54,7 @@ static int put(int row, const int *numbers, int together) {
     int of = row < 0, set = of ? f : t;
     /* netCDF lets a variable grow in collective calls only. */
     int is_new = row >= rows_of();
-    int code = nc_var_par_access(id, set, together || is_new ? NC_COLLECTIVE : NC_INDEPENDENT);
+    int code = ACCESS(set, together || is_new ? NC_COLLECTIVE : NC_INDEPENDENT);
     return first(code, nc_put_vara_int(id, set, start + of, count + of, numbers));
 }
 
@@ -57,7 +67,7 @@ static int get(int row, int owner, int *numbers) {
     size_t start[2], count[2];
     place(row, owner, start, count);
     int of = row < 0, set = of ? f : t;
-    int code = nc_var_par_access(id, set, NC_COLLECTIVE);
+    int code = ACCESS(set, NC_COLLECTIVE);
     return first(code, nc_get_vara_int(id, set, start + of, count + of, numbers));
 }
 
@@ -83,7 +93,7 @@ static int define(void) {
 static int begin(int writes) {
     char path[80];
     snprintf(path, sizeof path, "%s.nc", name);
-    int code = nc_open_par(path, writes ? NC_WRITE : NC_NOWRITE, MPI_COMM_WORLD, MPI_INFO_NULL, &id);
+    int code = OPEN(path, writes ? NC_WRITE : NC_NOWRITE);
     if (code)
         return code;
     return first(nc_inq_varid(id, "T", &t), nc_inq_varid(id, "F", &f));

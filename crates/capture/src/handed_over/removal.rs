@@ -189,7 +189,8 @@ fn taken_by_those(directory: &Path, is_one: impl Fn(&str) -> bool) -> (Space, Ve
         let is_log = name.starts_with("log.") || name.ends_with(".parts");
         let is_values = name.starts_with("values.") && !is_log;
         if kind.is_symlink() {
-            let is_counted = is_log || is_values || name == CHUNKS || name == HandedOver::IMAGE;
+            let is_file = name == HandedOver::IMAGE || name == HandedOver::PLAIN;
+            let is_counted = is_log || is_values || name == CHUNKS || is_file;
             if let Ok(target) = fs::read_link(entry.path())
                 && is_counted
             {

@@ -15,8 +15,9 @@ const RESERVE: u32 = 2;
 /// What is known when the program asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Known {
-    /// Since the last checkpoint was handed over, or since the program has begun.
+    /// Since the last checkpoint was handed over, if one was, or else since the program has begun.
     pub(super) since: Duration,
+    pub(super) has_one: bool,
     /// The time between the last two questions, that of a step, and the longest one.
     pub(super) step: Duration,
     pub(super) longest: Duration,
@@ -49,12 +50,13 @@ impl Known {
     /// When the program asks again it is too late for one that is complete before the job ends, and now it is not.
     fn is_last(&self, cost: Duration) -> bool {
         let Some(left) = self.left else { return false };
-        let takes = cost + self.packing;
-        let window = takes * RESERVE + self.longest * RESERVE;
+        // What was measured may be any number.
+        let takes = cost.saturating_add(self.packing);
+        let window = takes.saturating_add(self.longest).saturating_mul(RESERVE);
         // One that was begun within that time is the last one. One that is packed has to be complete first.
-        let (has_one, first) =
-            (self.since + left < window, if self.is_packing { self.packing } else { Duration::ZERO });
-        left > takes + first && left < window && !has_one
+        let has_last = self.has_one && self.since.saturating_add(left) < window;
+        let first = if self.is_packing { self.packing } else { Duration::ZERO };
+        left > takes.saturating_add(first) && left < window && !has_last
     }
 }
 
@@ -75,6 +77,7 @@ mod tests {
 
     const KNOWN: Known = Known {
         since: seconds(0),
+        has_one: true,
         step: seconds(10),
         longest: seconds(10),
         cost: Some(seconds(5)),
@@ -126,5 +129,8 @@ mod tests {
         assert!(Known { left: Some(seconds(50)), ..late }.is_due());
         assert!(!Known { left: Some(seconds(40)), ..late }.is_due(), "it would not be complete");
         assert!(!Known { left: Some(seconds(20)), since: seconds(100), ..KNOWN }.is_due(), "nor this one");
+        let begun = Known { left: Some(seconds(40)), has_one: false, ..KNOWN };
+        assert!(begun.is_due() && !Known { has_one: true, ..begun }.is_due(), "there is none of what was computed");
+        assert!(!Known { packing: Duration::MAX, left: Some(seconds(40)), ..KNOWN }.is_due());
     }
 }

@@ -62,8 +62,11 @@ pub struct Session<C: Comm> {
 
 /// What [`Session::need`] goes by, on rank 0.
 struct Pace {
-    /// When the last step was handed over, or the session opened.
-    committed: Instant,
+    /// When the session was opened.
+    begun: Instant,
+    /// When the last step was handed over, and the last one of which there is a set.
+    committed: Option<Instant>,
+    completed: Option<Instant>,
     /// When the program asked last, unless it has done something else since than compute.
     asked: Option<Instant>,
     /// The last time between two questions, and the longest one.
@@ -80,7 +83,8 @@ impl Pace {
         let longest = |seconds: fn(&Measured) -> Option<f64>| Typical::of(earlier, seconds).map(|times| times.most);
         let (cost, packing) = (longest(|one| one.stopped_s), longest(|one| one.packed_s));
         let packing = packing.unwrap_or_default();
-        Self { committed: Instant::now(), asked: None, step: Duration::ZERO, longest: Duration::ZERO, cost, packing }
+        let (begun, committed, completed, asked) = (Instant::now(), None, None, None);
+        Self { begun, committed, completed, asked, step: Duration::ZERO, longest: Duration::ZERO, cost, packing }
     }
 }
 
@@ -133,15 +137,25 @@ impl<C: Comm> Session<C> {
     /// As for [`Session::test`].
     pub fn need(&mut self) -> Result<bool> {
         self.handover.exchange("need", None, Ok(()))?;
-        let is_packing = !self.test()?;
+        // Without a step under way it would take time for nothing.
+        let is_packing = self.handover.pending().is_some() && !self.test()?;
         let now = Instant::now();
         if let Some(before) = self.pace.asked.replace(now) {
             self.pace.step = now - before;
             self.pace.longest = self.pace.longest.max(now - before);
         }
-        let Pace { committed, step, longest, cost, packing, .. } = self.pace;
-        let (mtbf, left) = (self.options.mtbf, left(self.options.end));
-        let known = Known { since: now - committed, step, longest, cost, packing, mtbf, left, is_packing };
+        let Pace { begun, committed, step, longest, cost, packing, .. } = self.pace;
+        let known = Known {
+            since: now - committed.unwrap_or(begun),
+            has_one: committed.is_some(),
+            step,
+            longest,
+            cost,
+            packing,
+            mtbf: self.options.mtbf,
+            left: left(self.options.end),
+            is_packing,
+        };
         comm::share(self.handover.comm(), &known.is_due())
     }
 
@@ -253,7 +267,7 @@ impl<C: Comm> Session<C> {
         let base = self.base()?;
         let is_open = self.handover.exchange("commit", Some(step), Ok(base.is_some()))?;
         let base = base.filter(|_| is_open.iter().all(|&all| all));
-        self.pace.committed = Instant::now();
+        self.pace.committed = Some(Instant::now());
         let options = PackOptions { base, keep: self.options.keep, ..self.options.pack.clone() };
         let together = Together::begin(&self.engine, self.handover.comm(), &path, &options)?;
         self.handover.start(step, Packing { together, groups, find: self.options.find })
@@ -390,6 +404,11 @@ impl<C: Comm> Session<C> {
         let completed = self.complete(step);
         // What calls take from now on is for the next step.
         let stopped = self.handover.take_blocked();
+        // What could not be packed is no checkpoint.
+        match &completed {
+            Ok(_) => self.pace.completed = self.pace.committed,
+            Err(_) => self.pace.committed = self.pace.completed,
+        }
         if let Some(committed) = completed? {
             self.pace.cost = Some(stopped);
             self.pace.packing = Duration::try_from_secs_f64(committed.seconds).unwrap_or_default();

@@ -80,7 +80,34 @@ pub fn complete(path: &Path) -> Result<()> {
     let file = Input::open(path).map_err(read_error)?;
     let file_len = file.metadata().map_err(read_error)?.len();
     let header = read_header(&file, file_len, path)?;
-    let (_, places) = layout::layout(&header, file_len).map_err(|error| error.at(path.display().to_string()))?;
+    let (end, last_record) = end_of(&header, file_len).map_err(|error| error.at(path.display().to_string()))?;
+    if end <= file_len || last_record.is_some_and(|start| file_len < start) {
+        return Ok(());
+    }
+    let opened = std::fs::OpenOptions::new().write(true).open(path);
+    opened.and_then(|file| file.set_len(end)).map_err(|error| Error::write(path, &error))
+}
+
+/// True if the file at `path` is longer than its header says, so that not all of it would be read.
+///
+/// # Errors
+/// As for [`ClassicSource::open`].
+pub fn holds_more(path: &Path) -> Result<bool> {
+    let file = Input::open(path).map_err(|error| Error::read(path, &error))?;
+    let file_len = file.metadata().map_err(|error| Error::read(path, &error))?.len();
+    let header = read_header(&file, file_len, path)?;
+    let (end, _) = end_of(&header, file_len).map_err(|error| error.at(path.display().to_string()))?;
+    // Of variables without values only the place is known, and without variables nothing is.
+    let begin = header.vars.iter().map(|var| var.begin).max();
+    Ok(begin.is_none_or(|begin| file_len > end.max(begin).saturating_add(PADDING)))
+}
+
+/// Bytes behind the last value, at most.
+const PADDING: u64 = 3;
+
+/// Where the last value ends, and where the last record begins.
+fn end_of(header: &Header, file_len: u64) -> Result<(u64, Option<u64>)> {
+    let (_, places) = layout::layout(header, file_len)?;
     let (mut end, mut last_record) = (0, None);
     for (var, StridedLayout { begin, shape, strides }) in header.vars.iter().zip(&places) {
         if shape.contains(&0) {
@@ -96,11 +123,7 @@ pub fn complete(path: &Path) -> Result<()> {
             last_record = Some(last_record.map_or(start, |first: u64| first.min(start)));
         }
     }
-    if end <= file_len || last_record.is_some_and(|start| file_len < start) {
-        return Ok(());
-    }
-    let opened = std::fs::OpenOptions::new().write(true).open(path);
-    opened.and_then(|file| file.set_len(end)).map_err(|error| Error::write(path, &error))
+    Ok((end, last_record))
 }
 
 /// What a file with the header at `path` holds if it has so many records. There may be no values.

@@ -12,6 +12,7 @@ use super::does::Does;
 use super::instead;
 use super::next::{Answer, errno, fail};
 use super::path::Target;
+use super::plain;
 use super::signals::{Blocked, Guarded};
 use super::transferred;
 use super::uses::Use;
@@ -26,6 +27,7 @@ pub(crate) fn asked<A: Answer>(uses: impl FnOnce() -> Use, call: impl Fn() -> A)
                 || names.notes().is_some()
                 || names.has_transfers()
                 || names.writes_in_tiers()
+                || names.packs_when_closed()
                 || sibling_files::has_any()
                 || by_name::any() =>
         {
@@ -45,6 +47,9 @@ fn concerned<A: Answer>(names: &Names, uses: &Use, call: &dyn Fn() -> A) -> A {
         open_ones(uses);
     }
     let answer = named(names, uses, call);
+    if names.packs_when_closed() && !answer.has_failed() {
+        plain::opened(names, uses);
+    }
     let is_absent = answer.has_failed() && errno() == libc::ENOENT;
     if is_absent && is_linked(uses) { named(names, uses, call) } else { answer }
 }
@@ -130,6 +135,12 @@ fn pending<A: Answer>(names: &Names, uses: &Use, call: &dyn Fn() -> A) -> A {
 fn staged<A: Answer>(names: &Names, uses: &Use, path: &Path, call: &dyn Fn() -> A) -> A {
     let answer = instead::with(uses.name.path, path.as_ptr(), call);
     if answer.has_failed() && errno() == libc::ENOENT {
+        // It was packed at this moment, and lies elsewhere there.
+        if let Ok(Settled::Staged(now)) = before(names, uses)
+            && now.as_c_str() != path.as_c_str()
+        {
+            return staged(names, uses, &now, call);
+        }
         // It is in its place by now, or will be in a moment, or newer values are pending. If the launcher is gone, nobody says so.
         return pending(names, &Use { reads: false, ..*uses }, call);
     }

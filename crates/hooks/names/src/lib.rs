@@ -11,6 +11,7 @@
 //! - [`streams`]: directories that are read entry by entry;
 //! - [`transferred`]: names of files that come from other components, or go to some;
 //! - [`whole`]: files that the program writes in a tier;
+//! - [`plain`]: files that it writes where they are to be, and that are packed when they are closed;
 //! - [`signals`]: what may not happen while a lock is held;
 //! - [`instead`]: another path in place of one of a call;
 //! - [`next`]: the function of the same name in the libraries behind this one, which does the work;
@@ -19,7 +20,7 @@
 //!
 //! All of this must work in a signal handler, in the child of `vfork`, and before this library's own constructor has run: an
 //! allocator may open files as it begins. So until then system calls are made directly, and later nothing here asks for memory
-//! or takes a lock, except for names of files that are transferred.
+//! or takes a lock, except for names of files that are transferred, written in a tier, or packed when they are closed.
 
 mod asked;
 mod calls;
@@ -28,6 +29,7 @@ mod hooks;
 mod instead;
 mod next;
 mod path;
+mod plain;
 mod signals;
 mod streams;
 mod transferred;
@@ -43,7 +45,7 @@ pub fn loaded() {
     }
     next::begin();
     // A signal handler may make a file, when the rules cannot be read any more.
-    if knarr_names::here().is_some_and(knarr_names::Names::writes_in_tiers) {
+    if knarr_names::here().is_some_and(|names| names.writes_in_tiers() || names.packs_when_closed()) {
         let _ = knarr_captured::guard(None, knarr_capture::program::run);
     }
 }

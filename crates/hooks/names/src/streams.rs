@@ -114,21 +114,52 @@ unsafe extern "C" fn open_descriptor(descriptor: c_int) -> *mut c_void {
     stream
 }
 
+/// The name of an entry.
+///
+/// # Safety
+/// `entry` is one of the C library, whose name ends in a zero. It is not read again as long as the name is used.
+unsafe fn name_of<'e>(entry: *mut c_void) -> &'e [u8] {
+    // SAFETY: the caller's promise.
+    unsafe { CStr::from_ptr((*entry.cast::<dirent64>()).d_name.as_ptr()) }.to_bytes()
+}
+
+/// True for the hidden file that is to become one of the names besides those on the disk: it is listed under that.
+///
+/// # Safety
+/// As for [`name_of`].
+unsafe fn is_on_its_way(stream: *mut c_void, entry: *mut c_void) -> bool {
+    // SAFETY: the caller's promise.
+    let found = unsafe { name_of(entry) };
+    let becomes = |name: &OsString| {
+        let rest = found.strip_prefix(b".").and_then(|found| found.strip_prefix(name.as_encoded_bytes()));
+        rest.is_some_and(|rest| rest.starts_with(TEMPORARY))
+    };
+    with(stream, |streams, at| streams.get(at).is_some_and(|stream| stream.names.iter().any(becomes))).unwrap_or(false)
+}
+
+/// What the name of such a file has behind that name.
+const TEMPORARY: &[u8] = b".knarr-";
+
 /// Reads an entry of the disk, or what comes behind all of them.
 ///
 /// # Safety
 /// As for `readdir`, which is `real`.
 unsafe fn read(real: Option<Reads>, stream: *mut c_void) -> *mut c_void {
-    // SAFETY: the caller's promise.
-    let entry = real.map_or_else(null_mut, |real| unsafe { real(stream) });
-    if entry.is_null() {
-        return next(stream);
-    }
-    // It may have got to its place meanwhile.
-    let is_it = |name: &OsString| {
-        // SAFETY: an entry of the C library, whose name ends in a zero.
-        unsafe { CStr::from_ptr((*entry.cast::<dirent64>()).d_name.as_ptr()) }.to_bytes() == name.as_encoded_bytes()
+    let entry = loop {
+        // SAFETY: the caller's promise.
+        let entry = real.map_or_else(null_mut, |real| unsafe { real(stream) });
+        if entry.is_null() {
+            return next(stream);
+        }
+        // SAFETY: an entry of the C library.
+        if !unsafe { is_on_its_way(stream, entry) } {
+            break entry;
+        }
     };
+    // SAFETY: an entry of the C library.
+    let found = unsafe { name_of(entry) };
+    // It may have got to its place meanwhile.
+    let is_it = |name: &OsString| found == name.as_encoded_bytes();
     let _ = with(stream, |streams, at| {
         streams.get_mut(at).into_iter().for_each(|stream| {
             let given = stream.given;

@@ -73,7 +73,9 @@ pub(crate) struct Head {
     pub(crate) transfers: AtomicU32,
     /// 1 if the program may write files in tiers.
     pub(crate) writes_in_tiers: AtomicU32,
-    /// The length of the longest of those that it has closed. MiB.
+    /// 1 if the launcher wants to hear of files that the program writes where they are to be.
+    pub(crate) packs_when_closed: AtomicU32,
+    /// The length of the longest file that the program has written in a tier and has closed. MiB.
     pub(crate) longest: AtomicU32,
     /// Changes when the launcher has something to look at. It sleeps on it.
     pub(crate) bell: AtomicU32,

@@ -20,4 +20,4 @@ pub use options::RepackOptions;
 pub use plan_file::{is_made_from, named_plan, plan_path, read_plan, refuse_other_plan, save_plan};
 pub use repack::{encode_source_ahead, forecast_source, repack, repack_source, vacant_kind, write_source};
 pub use repacked::{Repacked, read_bytes, size_of};
-pub use unlocked::{forecast, pack, unpack};
+pub use unlocked::{forecast, is_classic, pack, unpack};

@@ -1,5 +1,7 @@
 //! Files that a program may open meanwhile: they are looked at, or packed to take their own place.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use knarr_array::error::{Error, Result};
@@ -11,6 +13,7 @@ use knarr_flow::pipeline::advise;
 use knarr_flow::provenance;
 use knarr_flow::settings::{Rule, Settings};
 use knarr_flow::store::{Sink, Source};
+use knarr_formats::classic::{self, ClassicSource};
 use knarr_formats::hdf5::{AsMade, Hdf5Sink, SinkOptions, StoredAs};
 use knarr_formats::output::{self, ChunkedOutput};
 use knarr_formats::{Watched, open_hdf5_unlocked};
@@ -21,25 +24,33 @@ use super::options::RepackOptions;
 use super::repack::RepackJob;
 use super::repacked::Repacked;
 
-/// Writes what the HDF5 or netCDF-4 file `input` holds to a new file `output`, in the same format whatever the names.
+/// True if it begins as a classic netCDF file does.
+pub fn is_classic(file: &File) -> bool {
+    let mut begin = [0; 4];
+    file.read_exact_at(&mut begin, 0).is_ok() && matches!(begin, [b'C', b'D', b'F', 1 | 2 | 5])
+}
+
+/// Writes what the file `input` holds to a new file `output`: HDF5 of HDF5, and netCDF-4 of any netCDF, whatever the names. Readers
+/// know the file as `called`.
 /// The file is not locked: a program may open it for writing meanwhile, and who puts the output in its place checks
 /// before that it has not changed. No plan is saved: the output has not got its final name yet.
 ///
 /// # Errors
-/// As for [`repack`]; `Corrupt` if the input is no HDF5 file.
+/// As for [`repack`]; `Corrupt` if the input is no such file; `Unsupported` if it holds more than would be read.
 pub fn pack(
     engine: &Engine,
-    input: &Path,
+    (input, called): (&Path, &Path),
     output: &Path,
     settings: &Settings,
     options: &RepackOptions,
     progress: &dyn Progress,
 ) -> Result<Repacked> {
     let begin = std::time::Instant::now();
-    let (source, kind) = open_unlocked(engine, input)?;
+    // Objects that only HDF5 has are copied as they are.
+    let (source, kind, in_place) = open_unlocked(engine, input, called)?;
     let settings = &spare_rounded(source.as_ref(), settings.clone());
     let target = kind.limits(settings.portable)?;
-    let job = RepackJob { engine, input, output, kind, target, settings, options, in_place: true };
+    let job = RepackJob { engine, input, output, kind, target, settings, options, in_place };
     let done = job.run_in_any_case(source.as_ref(), progress, begin)?;
     done.ok_or_else(|| Error::internal("an output that may be of any size is too large"))
 }
@@ -70,7 +81,7 @@ pub fn unpack(engine: &Engine, input: &Path, output: &Path, as_made: &AsMade) ->
 /// # Errors
 /// As for [`pack`].
 pub fn forecast(engine: &Engine, input: &Path, settings: &Settings, progress: &dyn Progress) -> Result<Forecast> {
-    let (source, kind) = open_unlocked(engine, input)?;
+    let (source, kind, _) = open_unlocked(engine, input, input)?;
     let target = kind.limits(settings.portable)?;
     let (source, settings) = (source.as_ref(), spare_rounded(source.as_ref(), settings.clone()));
     let plan = advise(engine, source, &settings, target, progress).map_err(|error| in_file(error, input))?;
@@ -78,11 +89,26 @@ pub fn forecast(engine: &Engine, input: &Path, settings: &Settings, progress: &d
     Ok(Forecast::of(plan, source, kind, &settings))
 }
 
-/// The file, and the kind of output that may take its place.
-fn open_unlocked(engine: &Engine, input: &Path) -> Result<(Box<dyn Source>, &'static dyn ChunkedOutput)> {
+/// The file, the kind of output that may take its place, and whether it is an HDF5 file.
+fn open_unlocked(
+    engine: &Engine,
+    input: &Path,
+    called: &Path,
+) -> Result<(Box<dyn Source>, &'static dyn ChunkedOutput, bool)> {
+    if is_classic(&File::open(input).map_err(|error| Error::read(input, &error))?) {
+        let source = Watched::open(input, || {
+            if classic::holds_more(input)? {
+                return Err(Error::unsupported("it has bytes that belong to no variable"));
+            }
+            Ok(Box::new(ClassicSource::open(input)?))
+        })?;
+        let kind = output::NETCDF4;
+        kind.check(source.as_ref())?;
+        return Ok((kind.view(source), kind, false));
+    }
     let source = Watched::open(input, || Ok(Box::new(open_hdf5_unlocked(input, &engine.codecs)?)))?;
-    let kind = output::of_hdf5(input, source.as_ref());
-    Ok((source, kind))
+    let kind = output::of_hdf5(called, source.as_ref());
+    Ok((source, kind, true))
 }
 
 /// Settings that keep variables lossless that were rounded within a bound before: two errors could add up to more.

@@ -292,6 +292,7 @@ impl Watches {
 pub(super) fn is_of_restart_file(config: &Config, message: &Message) -> bool {
     match &message.event {
         Event::Opened { path, .. }
+        | Event::Written { path, .. }
         | Event::InParts { path }
         | Event::Passed { path, .. }
         | Event::Unwatched { path, .. }

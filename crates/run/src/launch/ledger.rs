@@ -15,6 +15,8 @@ struct Entry {
     writers: BTreeMap<u32, Writer>,
     /// Filters that the program's HDF5 has.
     filters: Option<FilterSet>,
+    /// HDF5 has told of it.
+    is_told: bool,
     /// Its device and inode when it was last closed.
     identity: Option<(u64, u64)>,
     state: State,
@@ -31,6 +33,8 @@ struct Writer {
     closing: bool,
     /// Ranks on other nodes have it open, too: that this process ends in order says nothing of them.
     is_apart: bool,
+    /// HDF5 says nothing of it: descriptors go on in another program of the process.
+    is_untold: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -55,6 +59,8 @@ pub(super) struct Due {
     pub(super) path: PathBuf,
     /// Filters that the program's HDF5 has, if they are known.
     pub(super) filters: Option<FilterSet>,
+    /// HDF5 has told of it; else it may be of any format.
+    pub(super) is_told: bool,
     /// Its device and inode, if they are known.
     pub(super) identity: Option<(u64, u64)>,
 }
@@ -110,7 +116,8 @@ impl Ledger {
             Event::Started => {
                 // The same process with another program: what it had open was not closed.
                 self.ending.remove(&process);
-                for entry in self.files.values_mut().filter(|entry| entry.writers.contains_key(&process)) {
+                let is_told = |entry: &&mut Entry| entry.writers.get(&process).is_some_and(|writer| !writer.is_untold);
+                for entry in self.files.values_mut().filter(is_told) {
                     entry.writers.remove(&process);
                     entry.state = State::Lost;
                 }
@@ -131,15 +138,37 @@ impl Ledger {
                         entry.state = State::Written;
                     }
                 }
+                entry.is_told = true;
                 let writer = entry.writers.entry(process).or_default();
                 writer.opens += 1;
                 writer.closing = false;
+                writer.is_untold = false;
                 writer.is_apart |= matches!(writers, Writers::SeveralNodes(_));
+                return useless.then_some(path);
+            }
+            // What the program has found there stays as it is.
+            Event::Written { path, created, .. }
+                if self.unwatched.contains(&path) || !created && !self.files.contains_key(&path) => {}
+            Event::Written { path, created, identity } => {
+                let entry = self.files.entry(path.clone()).or_default();
+                let useless = entry.state == State::Packing;
+                if created && entry.writers.is_empty() {
+                    *entry = Entry { reopened: entry.reopened || entry.filters.is_some(), ..Entry::default() };
+                } else {
+                    entry.reopened |= entry.writers.is_empty();
+                    if entry.state != State::Lost {
+                        entry.state = State::Written;
+                    }
+                }
+                entry.identity = identity;
+                // HDF5 says more of its files, before or after it opens them.
+                entry.writers.entry(process).or_insert(Writer { closing: true, is_untold: true, ..Writer::default() });
                 return useless.then_some(path);
             }
             Event::InParts { path } => self.files.entry(path).or_default().state = State::InParts,
             Event::Closed { path, still_open, filters, identity } => {
                 let entry = self.files.get_mut(&path)?;
+                entry.is_told = true;
                 // All processes that write it must be able to read it.
                 entry.filters = Some(entry.filters.map_or(filters, |others| others.and(filters)));
                 entry.identity = identity.or(entry.identity);
@@ -176,21 +205,24 @@ impl Ledger {
     }
 
     /// The next file to pack, which counts as handed out, with the filters of its program's HDF5 and its identity. A file that the program opens
-    /// again and again is packed once, when the program has `ended`. One that `is_busy` waits: what was begun with it is of an earlier
+    /// again and again is packed once, when the program has `ended`; so is one that HDF5 has not told of: netCDF opens a file twice, and
+    /// it must not become another format in between. One that `is_busy` waits: what was begun with it is of an earlier
     /// state, and its end is not to be taken for that of what begins now.
     pub(super) fn next(&mut self, ended: bool, is_busy: impl Fn(&Path) -> bool) -> Option<Due> {
         let (path, entry) = self.files.iter_mut().find(|(path, entry)| {
-            let is_due = entry.state == State::Written && entry.writers.is_empty() && (ended || !entry.reopened);
+            let may_now = ended || !entry.reopened && entry.is_told;
+            let is_due = entry.state == State::Written && entry.writers.is_empty() && may_now;
             is_due && !is_busy(path)
         })?;
         entry.state = State::Packing;
-        Some(Due { path: path.clone(), filters: entry.filters, identity: entry.identity })
+        let Entry { filters, is_told, identity, .. } = *entry;
+        Some(Due { path: path.clone(), filters, is_told, identity })
     }
 
     /// A file that was packed is as the program has made it again: it is handed out when the program has ended.
     pub(super) fn given_back(&mut self, path: PathBuf) {
         let entry = self.files.entry(path).or_default();
-        entry.reopened = true;
+        (entry.reopened, entry.is_told) = (true, true);
         if entry.state != State::Lost {
             entry.state = State::Written;
         }
@@ -226,17 +258,19 @@ impl Ledger {
         self.files.values().any(|entry| !entry.writers.is_empty())
     }
 
-    /// Files that stay as they are, and why.
+    /// Files that stay as they are, and why. Of those that HDF5 has not told of nothing is known.
     pub(super) fn left(&self) -> impl Iterator<Item = (&Path, String)> {
-        self.files.iter().filter_map(|(path, entry)| {
-            let why = match (entry.state, entry.writers.keys().next()) {
-                (State::Lost, _) => "its process ended while the file was open".to_owned(),
-                (State::InParts, _) => "HDF5 keeps it in several files".to_owned(),
-                (_, Some(process)) => format!("still open for writing in process {process}"),
-                _ => return None,
-            };
-            Some((path.as_path(), why))
-        })
+        self.files.iter().filter(|(_, entry)| entry.is_told || entry.state == State::InParts).filter_map(
+            |(path, entry)| {
+                let why = match (entry.state, entry.writers.keys().next()) {
+                    (State::Lost, _) => "its process ended while the file was open".to_owned(),
+                    (State::InParts, _) => "HDF5 keeps it in several files".to_owned(),
+                    (_, Some(process)) => format!("still open for writing in process {process}"),
+                    _ => return None,
+                };
+                Some((path.as_path(), why))
+            },
+        )
     }
 }
 
@@ -290,7 +324,8 @@ mod tests {
     #[test]
     fn a_closed_file_is_handed_out_once() {
         let mut ledger = ledger([opened(1, true), closed(1, false)]);
-        let due = Due { path: "/a.nc".into(), filters: Some(FilterSet::of(ReaderLevel::NetCdf)), identity: None };
+        let filters = Some(FilterSet::of(ReaderLevel::NetCdf));
+        let due = Due { path: "/a.nc".into(), filters, is_told: true, identity: None };
         assert_eq!(ledger.next(false, |_| false), Some(due));
         assert_eq!(ledger.next(true, |_| false), None);
         ledger.done(Path::new("/a.nc"));
@@ -335,6 +370,41 @@ mod tests {
         );
         let behind = ledger([opened(50, true)]);
         assert_eq!(behind.closing(Path::new("/a.nc")), Some(Closing::Open), "closed behind the back of HDF5");
+    }
+
+    fn written(process: u32, created: bool) -> Message {
+        let identity = Some((1, 2));
+        Message { process, event: Event::Written { path: "/a.nc".into(), created, identity } }
+    }
+
+    #[test]
+    fn a_file_whose_closing_nobody_tells_of_is_closed_when_no_process_writes_it() {
+        assert!(ledger([written(1, true)]).next(true, |_| false).is_none(), "the process has it open");
+        let mut closed = ledger([written(50, true)]);
+        assert!(closed.next(false, |_| false).is_none(), "the program may open it again");
+        let due = closed.next(true, |_| false).unwrap();
+        assert_eq!((due.is_told, due.filters, due.identity), (false, None, Some((1, 2))));
+        assert!(ledger([written(50, false)]).next(true, |_| false).is_none(), "it was there before");
+        assert!(ledger([written(200, true)]).next(true, |_| false).is_some(), "the process is gone");
+        // A shell opens it for a program that it becomes.
+        let mut inherited = ledger([written(1, true), Message { process: 1, event: Event::Started }]);
+        assert!(
+            inherited.next(true, |_| false).is_none() && inherited.closing(Path::new("/a.nc")) == Some(Closing::Open)
+        );
+    }
+
+    #[test]
+    fn what_hdf5_says_of_its_files_counts_more() {
+        for messages in [[written(1, true), opened(1, true)], [opened(1, true), written(1, true)]] {
+            let mut both = ledger(messages);
+            assert!(both.next(true, |_| false).is_none());
+            both.on_message(closed(1, false));
+            assert!(both.next(false, |_| false).unwrap().filters.is_some());
+        }
+        assert!(ledger([written(200, true), opened(200, true)]).left().count() == 1, "open at a crash");
+        let started = Message { process: 1, event: Event::Started };
+        let replaced = ledger([written(1, true), opened(1, true), closed(1, true), started]);
+        assert_eq!(replaced.left().count(), 1, "HDF5 had it open yet when the process became another program");
     }
 
     #[test]

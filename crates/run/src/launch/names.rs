@@ -103,6 +103,11 @@ impl Names {
         self.keeper.is_some()
     }
 
+    /// Files that the program writes where they are to be are packed when they are closed. To be said before it starts.
+    pub(super) fn packs_when_closed(&self) {
+        self.keeper.iter().for_each(Keeper::packs_when_closed);
+    }
+
     /// The program may write files in tiers. To be said before it starts.
     pub(super) fn writes_in_tiers(&self) {
         self.keeper.iter().for_each(Keeper::writes_in_tiers);
@@ -156,12 +161,10 @@ impl Names {
         kept.map_or(Began::Yes, |(keeper, place)| keeper.begin(place))
     }
 
-    /// The file of what lay in `directory` is whole in a tier, at `path`: who reads it waits no longer.
-    pub(super) fn stage(&self, directory: &Path, path: &Path) {
-        if let Some((keeper, place)) = self.keeper.as_ref().zip(place_of(directory)) {
-            // Otherwise it is waited for until it is in its place.
-            let _ = keeper.stage(place, path);
-        }
+    /// The file of what lay in `directory` is whole in a tier, at `path`: who reads it waits no longer. False if that cannot be told.
+    pub(super) fn stage(&self, directory: &Path, path: &Path) -> bool {
+        // Otherwise it is waited for until it is in its place.
+        self.keeper.as_ref().zip(place_of(directory)).is_none_or(|(keeper, place)| keeper.stage(place, path).is_ok())
     }
 
     /// The launcher gets on with files.

@@ -160,7 +160,9 @@ impl Gathering {
             };
             let copy = ImageCopy::fetch(link, &maker.file, own, may_go_on);
             // Otherwise it is waited for until it is in its place.
-            copy.iter().for_each(|copy| self.names.stage(&self.directory, &copy.path));
+            if let Ok(copy) = &copy {
+                self.names.stage(&self.directory, &copy.path);
+            }
             part.copy = Some(copy.ok());
         }
         is_new.then_some(self.handed.part)

@@ -29,11 +29,13 @@ use knarr_routes::compress::{RepackOptions, Repacked, write_source};
 use knarr_tier::Space;
 use serde::{Deserialize, Serialize};
 
-use crate::launch::jobs::drain::Drain;
 use crate::launch::jobs::kind::kind_of;
 use crate::launch::jobs::pack::is_short;
 use crate::launch::jobs::packed::PackedFiles;
-use crate::launch::jobs::staging::{Seal, Staging};
+use crate::launch::jobs::stage::drain::Drain;
+use crate::launch::jobs::stage::packed::Packing;
+use crate::launch::jobs::stage::room::Staging;
+use crate::launch::jobs::stage::seal::Seal;
 use crate::launch::jobs::tasks::{Made, Mask};
 use crate::launch::outcome::Outcome;
 use knarr_decisions::level::EncodingLevel;
@@ -332,6 +334,8 @@ pub(in crate::launch) struct DeliverJob {
     pub(in crate::launch) staging: Option<Staging>,
     /// How well it is encoded, if that is not what its rule says.
     pub(in crate::launch) level: Option<EncodingLevel>,
+    /// If the program itself has written it in a tier, it is packed there.
+    pub(in crate::launch) is_packed: bool,
     pub(in crate::launch) workers: Arc<Pool>,
     pub(in crate::launch) share: Share,
     pub(in crate::launch) cancel: Arc<AtomicBool>,
@@ -363,7 +367,7 @@ impl DeliverJob {
     pub(in crate::launch) fn run(self) -> Delivered {
         let mut died = None;
         for _ in 0..ATTEMPTS {
-            match self.ask() {
+            match self.ask(died.is_some()) {
                 Ok(Made { repacked, is_staged: true, .. }) => return Delivered::Staged(Box::new(repacked)),
                 Ok(Made { repacked, is_file, .. }) => {
                     let input = self.handed.target.clone();
@@ -395,12 +399,24 @@ impl DeliverJob {
         Delivered::Is(self.failed(died.unwrap_or_else(|| Error::internal("nothing was tried"))))
     }
 
-    /// Has a process do what is to be done next.
-    fn ask(&self) -> Result<Made, Failure> {
+    /// Has a process do what is to be done next. One that was to do it before may have died.
+    fn ask(&self, has_died: bool) -> Result<Made, Failure> {
         let (directory, handed, staging) = (self.directory.clone(), self.handed.clone(), self.staging.clone());
         let waits = || matches!(Image::<(Repacked, bool)>::of(&directory), Ok(Some(_)));
         if handed.reserved.is_some() && !waits() {
-            let task = Seal { directory: directory.clone(), handed: handed.clone(), staging: staging.clone() };
+            let task = Seal {
+                directory: directory.clone(),
+                handed: handed.clone(),
+                staging: staging.clone(),
+                packing: Packing {
+                    is_wanted: self.is_packed,
+                    level: self.level,
+                    command: self.command.clone(),
+                    when: self.when.clone(),
+                    may_grow: self.share.may_grow,
+                    has_died,
+                },
+            };
             let sealed = self.workers.ask(&task, &self.share, &self.cancel, &*self.progress)?;
             if staging.is_some() {
                 return Ok(sealed);

@@ -3,7 +3,6 @@
 pub(in crate::launch) mod ahead;
 pub(in crate::launch) mod cost;
 pub(in crate::launch) mod deliver;
-pub(in crate::launch) mod drain;
 pub(in crate::launch) mod estimate;
 pub(in crate::launch) mod exchange;
 pub(in crate::launch) mod hand_back;
@@ -12,5 +11,5 @@ pub(in crate::launch) mod outputs;
 pub(in crate::launch) mod pack;
 pub(in crate::launch) mod packed;
 pub(in crate::launch) mod replacement;
-pub(in crate::launch) mod staging;
+pub(in crate::launch) mod stage;
 pub(in crate::launch) mod tasks;

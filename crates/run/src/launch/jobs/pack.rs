@@ -3,10 +3,11 @@
 //!
 //! The result is written on the same file system, synced and proven; then names are exchanged in one step. Before and after the
 //! exchange the original must be what was read and nobody may have it open for writing; otherwise it gets its name back.
-//! Programs under `knarr run` cannot open a file for writing between the two looks: they wait at the gate, and ranks that open it
-//! together wait on all their nodes. For others the second look covers that moment, except on file systems that cannot
-//! exchange names, and for writers on other machines.
+//! Programs under `knarr run` cannot open a file with HDF5 for writing between the two looks: they wait at the gate, and ranks that open
+//! it together wait on all their nodes. For other libraries, whose files are packed when the program has ended, and for other programs,
+//! the second look covers that moment, except on file systems that cannot exchange names, and for writers on other machines.
 
+use std::collections::HashSet;
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ use crate::launch::jobs::packed::PackedFiles;
 use crate::launch::jobs::replacement::{Replacement, is_temporary};
 use crate::launch::jobs::tasks::PackFile;
 use crate::launch::outcome::Outcome;
-use knarr_capture::processes::{Identity, name_of, renamed, writer};
+use knarr_capture::processes::{Identity, name_of, renamed, written_or_mapped};
 use knarr_worker::{Failure, Pool, Share, Task};
 
 /// A file to pack.
@@ -96,7 +97,8 @@ impl PackJob {
         if before.nlink() > 1 {
             return Ok(Outcome::Left("it has other names (hard links)".to_owned()));
         }
-        if let Some(process) = writer(Identity::of(&before)) {
+        let written = written_or_mapped(&HashSet::from([Identity::of(&before)])).map_err(read_error)?;
+        if let Some(process) = written.values().next() {
             return Ok(Outcome::Changed(format!("open for writing in process {process}")));
         }
         let Some((rule, filters)) = self.rule(&self.path) else {

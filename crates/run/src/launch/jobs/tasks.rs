@@ -38,25 +38,25 @@ impl Task for PackFile {
         // The plan is saved when the program has ended.
         let options = RepackOptions { replaces: Replaces::Anything, command, when, ..RepackOptions::default() };
         let settings = Settings { filters, ..rule.lenient_settings()? };
-        pack(engine, &input, &output, &settings, &options, progress)
+        pack(engine, (&input, &input), &output, &settings, &options, progress)
     }
 }
 
 /// What was made.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Made {
-    pub(super) repacked: Repacked,
+    pub(in crate::launch::jobs) repacked: Repacked,
     /// It is a file in place of a Zarr store.
-    pub(super) is_file: bool,
+    pub(in crate::launch::jobs) is_file: bool,
     /// It waits in a tier.
-    pub(super) is_staged: bool,
+    pub(in crate::launch::jobs) is_staged: bool,
 }
 
 /// Has this process deny new files the permissions that the program denies them, until it is dropped.
-pub(super) struct Mask(Mode);
+pub(in crate::launch::jobs) struct Mask(Mode);
 
 impl Mask {
-    pub(super) fn of_program(mask: u32) -> Self {
+    pub(in crate::launch::jobs) fn of_program(mask: u32) -> Self {
         Self(umask(Mode::from_bits_truncate(mask)))
     }
 }

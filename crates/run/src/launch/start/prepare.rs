@@ -172,6 +172,9 @@ pub(in crate::launch) fn prepare(
     if !staged.is_empty() {
         names.writes_in_tiers();
     }
+    if snapshot.config.file.iter().any(FileRule::packs_when_closed) {
+        names.packs_when_closed();
+    }
     if let Some(leader) = &leader {
         leader.open(&run_directory.directory, &preload)?;
     }

@@ -1,7 +1,7 @@
 //! What is to be done with files goes to the queue, and what it says is begun.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,10 +22,11 @@ use crate::launch::ledger::Due;
 use crate::launch::names::Beat;
 use crate::launch::news::{News, StagedFile, spawn};
 use crate::launch::outcome::Outcome;
-use knarr_capture::processes::Identity;
+use knarr_capture::processes::{Identity, renamed};
 use knarr_config::Time;
 use knarr_decisions::plan_cache::Family;
 use knarr_decisions::queue::{Class, JobId, Key, Limits, Next, StartedJob};
+use knarr_routes::compress::is_classic;
 use knarr_worker::Share;
 
 /// Of files that the ledger hands out, so many may wait for other jobs of the same file.
@@ -48,8 +49,9 @@ impl Supervisor<'_> {
             bytes = handed.bytes;
             cost = cost::of_bytes(bytes);
             cost.link = is_for_bucket(&handed);
-            // Of a file that the program has written itself nothing is chosen.
-            let rule = self.setup.snapshot.rule_for(&handed.target).filter(|_| handed.reserved.is_none());
+            // Of a file that the program has written itself nothing is chosen, unless it is packed.
+            let is_chosen = handed.reserved.is_none() || handed.rule.compress().when.is_some();
+            let rule = self.setup.snapshot.rule_for(&handed.target).filter(|_| is_chosen);
             family = rule.map(|(rule, _)| Family::of(rule, &handed.target));
             self.closed_for_stage(&handed);
             // Moving it takes its time, too.
@@ -70,6 +72,10 @@ impl Supervisor<'_> {
         }
         let jobs = &self.jobs;
         let Some(due) = self.ledger.next(self.ended.is_some(), |path| jobs.is_busy(path)) else { return false };
+        if !due.is_told && !is_classic_there(&due) {
+            self.ledger.done(&due.path);
+            return true;
+        }
         // The program may have given another file this name since.
         let found = std::fs::metadata(&due.path).ok();
         let files = due.identity.map(Identity::from).into_iter().chain(found.as_ref().map(Identity::of));
@@ -222,7 +228,7 @@ impl Supervisor<'_> {
         let Start { id, share, cancel, .. } = start;
         let path = due.path.clone();
         let running = self.running((path.clone(), None), Todo::Pack(due.clone()), &share, &cancel);
-        let Due { path: _, filters, identity } = due;
+        let Due { filters, identity, .. } = due;
         let job = PackJob {
             spools: self.spools(),
             path: path.clone(),
@@ -309,6 +315,9 @@ impl Supervisor<'_> {
         let family = family.map(|family| family.at(level));
         let earlier = family.as_ref().and_then(|family| self.plan_cache.earlier(family));
         running.numbered = family.map(|family| (family.clone(), self.plan_cache.begin(&family)));
+        // It may have a name since of which another rule says something else.
+        let rule = self.setup.snapshot.rule_for(&handed.target);
+        let is_packed = rule.is_some_and(|(_, rule)| *rule == handed.rule && rule.packs_when_closed());
         let names = Arc::clone(&self.setup.names);
         let (staging, spools) = self.staging(&handed);
         let staged_one = handed.clone();
@@ -319,6 +328,7 @@ impl Supervisor<'_> {
             earlier,
             staging,
             level,
+            is_packed,
             handed,
             workers: Arc::clone(&self.jobs.workers),
             share,
@@ -374,4 +384,15 @@ impl Supervisor<'_> {
             }
         }
     }
+}
+
+/// True if a file of which HDF5 has said nothing is a classic one, under the name that it has now. Others may be of any format, or were
+/// written by an HDF5 that nobody asked whether they are whole.
+pub(super) fn is_classic_there(due: &Due) -> bool {
+    let path = match due.identity {
+        Some(identity) if !due.path.exists() => renamed(&due.path, identity),
+        _ => Some(due.path.clone()),
+    };
+    let is_one = |path: PathBuf| path.is_file() && File::open(path).is_ok_and(|file| is_classic(&file));
+    path.is_some_and(is_one)
 }

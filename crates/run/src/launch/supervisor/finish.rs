@@ -7,9 +7,9 @@ use knarr_array::error::{Error, ErrorKind};
 use knarr_capture::HandedOver;
 
 use super::Supervisor;
+use super::begin::is_classic_there;
 use super::running_jobs::Todo;
 use crate::launch::jobs::deliver::{holds_nothing, was_not_begun};
-use crate::launch::ledger::Due;
 use crate::launch::outcome::{Files, Outcome};
 use crate::launch::spools::spool::Spool;
 
@@ -89,7 +89,11 @@ impl Supervisor<'_> {
                 self.ledger.again(&due.path);
             }
         }
-        while let Some(Due { path, .. }) = self.ledger.next(true, |_| false) {
+        while let Some(due) = self.ledger.next(true, |_| false) {
+            if !due.is_told && !is_classic_there(&due) {
+                continue;
+            }
+            let path = due.path;
             let outcome = match self.report.died.remove(&path) {
                 Some(error) => Outcome::Failed(error),
                 None => Outcome::Left("interrupted before it was packed".to_owned()),

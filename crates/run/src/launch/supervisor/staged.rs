@@ -14,7 +14,7 @@ use super::Supervisor;
 use super::running_jobs::Todo;
 use crate::launch::aggregators::nodes::Fate;
 use crate::launch::jobs::cost;
-use crate::launch::jobs::staging::Staging;
+use crate::launch::jobs::stage::room::Staging;
 use crate::launch::news::StagedFile;
 use crate::launch::spools::on_disk::SpoolOnDisk;
 use knarr_decisions::level::EncodingLevel;
@@ -52,8 +52,12 @@ impl Supervisor<'_> {
     pub(super) fn is_urgent(&mut self, job: &Todo) -> bool {
         let (family, bytes) = match job {
             Todo::Answer(_) | Todo::Drain { .. } => return true,
-            // It is whole in a tier, and only looked at.
-            Todo::Deliver { directory, .. } if self.is_in_tier(directory) => return true,
+            // It is whole in a tier, and only looked at, unless it is packed there.
+            Todo::Deliver { directory, family, .. }
+                if self.is_in_tier(directory) && !self.is_packed(family.as_ref()) =>
+            {
+                return true;
+            }
             Todo::Deliver { family: Some(family), bytes, .. } => (family, *bytes),
             _ => return false,
         };
@@ -62,6 +66,12 @@ impl Supervisor<'_> {
         let Some(outlook) = self.outlook(&rule, bytes) else { return false };
         let waiting = self.jobs.to_make().iter().map(|(_, bytes)| bytes).sum::<u64>() + bytes;
         outlook.is_urgent(waiting as f64, self.objective(&rule))
+    }
+
+    /// True if files of a family are packed when the program has closed them.
+    fn is_packed(&self, family: Option<&Family>) -> bool {
+        let rule = family.and_then(|family| self.setup.snapshot.config.file.get(family.rule));
+        rule.is_some_and(|rule| rule.compress().when.is_some())
     }
 
     /// How well the next file of a family is to be encoded; `None` if its rule says it, or it is to wait nowhere.
@@ -165,8 +175,10 @@ impl Supervisor<'_> {
 
     /// Who reads the file that waits for what is in a directory may do so.
     fn show_staged(&self, directory: &Path) {
-        if let Ok(path) = std::fs::read_link(directory.join(HandedOver::IMAGE)) {
-            self.setup.names.stage(directory, &path);
+        if let Ok(path) = std::fs::read_link(directory.join(HandedOver::IMAGE))
+            && self.setup.names.stage(directory, &path)
+        {
+            HandedOver::drop_plain(directory);
         }
     }
 }

@@ -14,18 +14,18 @@ use knarr_tier::{Account, Bucket, Space};
 use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fsetxattr};
 use serde::{Deserialize, Serialize};
 
-use super::staging::{PIECE, Staging};
-use super::tasks::{Made, Mask};
+use super::room::{PIECE, Staging};
+use crate::launch::jobs::tasks::{Made, Mask};
 use knarr_worker::Task;
 
 /// Copies the file that waits to its place.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Drain {
     #[serde(with = "knarr_array::path_bytes")]
-    pub(super) directory: PathBuf,
-    pub(super) handed: HandedOver,
+    pub(in crate::launch::jobs) directory: PathBuf,
+    pub(in crate::launch::jobs) handed: HandedOver,
     /// The tiers, while the run that has staged the file goes on.
-    pub(super) staging: Option<Staging>,
+    pub(in crate::launch::jobs) staging: Option<Staging>,
 }
 
 impl Task for Drain {

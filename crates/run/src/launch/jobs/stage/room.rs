@@ -1,26 +1,20 @@
-//! The file of route `stage` in a fast tier, where it waits to be moved to its place: made there, or written there by the program
-//! itself.
+//! Room for files in tiers.
 
 use std::fs::{self, File, Metadata};
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use knarr_array::error::{Error, Result};
-use knarr_capture::{HandedOver, Image, SpoolPlace};
-use knarr_flow::engine::{Engine, Progress};
+use knarr_capture::{Image, SpoolPlace};
 use knarr_routes::compress::Repacked;
-use knarr_tier::{Account, Bucket, Space, sync_directory};
+use knarr_tier::{Account, Bucket, Space};
 use serde::{Deserialize, Serialize};
-
-use super::tasks::Made;
-use knarr_worker::Task;
 
 /// Bytes that are read at a time.
 pub(super) const PIECE: usize = 4 << 20;
 /// Unit of the blocks that the system says a file has.
-const BLOCK: u64 = 512;
+pub(super) const BLOCK: u64 = 512;
 /// Bytes that a file may have beside its values, as a rule.
 const HEADER: u64 = 1 << 20;
 
@@ -34,13 +28,12 @@ pub(in crate::launch) struct Staging {
 
 impl Staging {
     /// Room for a file whose values take `bytes` bytes, in the first tier that has it; `None` if none has.
-    pub(super) fn reserve(&self, bytes: u64, directory: &Path) -> Option<Reserved> {
+    pub(in crate::launch::jobs) fn reserve(&self, bytes: u64, directory: &Path) -> Option<Reserved> {
         let bytes = bytes.saturating_add(HEADER);
         let space = Space { bytes, inodes: 1 };
         let of = |(number, spool): &(usize, PathBuf)| {
             let (tier, _) = self.place.tier(*number)?;
-            let account = tier.account().clone();
-            let left = tier.left();
+            let (account, left) = (tier.account().clone(), tier.left());
             if left.bytes < bytes || left.inodes == 0 || !account.take(space) {
                 return None;
             }
@@ -52,8 +45,22 @@ impl Staging {
         self.tiers.iter().find_map(of)
     }
 
+    /// What makes the tier as slow as what it stands for whose spool is at `spool`; `None` if it is no slower than it is.
+    pub(super) fn bucket_at(&self, spool: &Path) -> Option<Bucket> {
+        self.place.bucket(self.number_at(spool)?)
+    }
+
+    fn number_at(&self, spool: &Path) -> Option<usize> {
+        self.tiers.iter().find(|(_, tier)| tier == spool).map(|(number, _)| *number)
+    }
+
+    /// What is counted of the tier whose spool is at `spool`.
+    pub(super) fn account_at(&self, spool: &Path) -> Option<Account> {
+        self.place.account(self.number_at(spool)?)
+    }
+
     /// What makes the place of the files as slow as what it stands for; `None` if it is no slower than it is.
-    pub(super) fn last(&self) -> Option<Bucket> {
+    pub(in crate::launch::jobs) fn last(&self) -> Option<Bucket> {
         self.place.bucket(self.last_number()?)
     }
 
@@ -68,8 +75,8 @@ impl Staging {
 }
 
 /// Room for a file in a tier. What lies there goes with it, and the room is given back, unless the file is kept.
-pub(super) struct Reserved {
-    pub(super) path: PathBuf,
+pub(in crate::launch::jobs) struct Reserved {
+    pub(in crate::launch::jobs) path: PathBuf,
     account: Account,
     space: Space,
     bucket: Option<Bucket>,
@@ -81,7 +88,11 @@ impl Reserved {
     ///
     /// # Errors
     /// `Read`, `Write`.
-    pub(super) fn keep(mut self, directory: &Path, made: (Repacked, bool)) -> Result<(Repacked, bool)> {
+    pub(in crate::launch::jobs) fn keep(
+        mut self,
+        directory: &Path,
+        made: (Repacked, bool),
+    ) -> Result<(Repacked, bool)> {
         let (found, checksum) = summed(&self.path, self.bucket.as_ref())?;
         let image = Image { bytes: found.len(), checksum, made };
         image.keep(directory, &self.path)?;
@@ -94,7 +105,7 @@ impl Reserved {
 }
 
 /// What the system says of a file in a tier, and its CRC-32C. It takes its time from what makes the tier slow.
-fn summed(path: &Path, bucket: Option<&Bucket>) -> Result<(Metadata, u32)> {
+pub(super) fn summed(path: &Path, bucket: Option<&Bucket>) -> Result<(Metadata, u32)> {
     let read_error = |error: std::io::Error| Error::read(path, &error);
     let mut file = File::open(path).map_err(read_error)?;
     let found = file.metadata().map_err(read_error)?;
@@ -108,56 +119,6 @@ fn summed(path: &Path, bucket: Option<&Bucket>) -> Result<(Metadata, u32)> {
         checksum = crc32c::crc32c_append(checksum, piece.get(..read).unwrap_or_default());
     }
 }
-
-/// Has a file that the program itself has written in a tier wait there, to be moved to its place.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct Seal {
-    #[serde(with = "knarr_array::path_bytes")]
-    pub(super) directory: PathBuf,
-    pub(super) handed: HandedOver,
-    /// The tiers, while the run goes on in which the file was written.
-    pub(super) staging: Option<Staging>,
-}
-
-impl Task for Seal {
-    const NAME: &'static str = "seal";
-    type Answer = Made;
-
-    fn run(self, engine: &Engine, _: &dyn Progress) -> Result<Made> {
-        let Self { directory, handed, staging } = self;
-        let begin = Instant::now();
-        let unknown = || Error::corrupt("nobody knows where the file lies").at(directory.display().to_string());
-        let path = HandedOver::whole_path(&directory).ok_or_else(unknown)?;
-        let file = File::open(&path).map_err(|error| Error::read(&path, &error))?;
-        file.sync_all().map_err(|error| Error::write(&path, &error))?;
-        let spool = directory.parent().unwrap_or(&directory);
-        let bucket = staging.as_ref().and_then(|staging| {
-            let (number, _) = staging.tiers.iter().find(|(_, tier)| tier == spool)?;
-            staging.place.bucket(*number)
-        });
-        let (found, checksum) = summed(&path, bucket.as_ref())?;
-        let repacked = Repacked::as_it_is(engine, found.len(), AS_WRITTEN, begin.elapsed().as_secs_f64());
-        let image = Image { bytes: found.len(), checksum, made: (repacked, false) };
-        image.note(&directory)?;
-        sync(&directory).and_then(|()| sync_directory(spool)).map_err(|error| Error::write(spool, &error))?;
-        handed.count_whole(&directory);
-        Ok(Made { repacked: image.made.0, is_file: false, is_staged: true })
-    }
-}
-
-/// Syncs the files in a directory, and that.
-fn sync(directory: &Path) -> std::io::Result<()> {
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        if entry.file_type()?.is_file() {
-            File::open(entry.path())?.sync_all()?;
-        }
-    }
-    sync_directory(directory)
-}
-
-/// Why a file is as it is.
-const AS_WRITTEN: &str = "moved as the program wrote it";
 
 impl Drop for Reserved {
     fn drop(&mut self) {
