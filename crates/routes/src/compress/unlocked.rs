@@ -30,8 +30,7 @@ pub fn is_classic(file: &File) -> bool {
     file.read_exact_at(&mut begin, 0).is_ok() && matches!(begin, [b'C', b'D', b'F', 1 | 2 | 5])
 }
 
-/// Writes what the file `input` holds to a new file `output`: HDF5 of HDF5, and netCDF-4 of any netCDF, whatever the names. Readers
-/// know the file as `called`.
+/// Writes what the file `input` holds to a new file `output`: HDF5 of HDF5, and netCDF-4 of any netCDF, whatever the names.
 /// The file is not locked: a program may open it for writing meanwhile, and who puts the output in its place checks
 /// before that it has not changed. No plan is saved: the output has not got its final name yet.
 ///
@@ -39,7 +38,7 @@ pub fn is_classic(file: &File) -> bool {
 /// As for [`repack`]; `Corrupt` if the input is no such file; `Unsupported` if it holds more than would be read.
 pub fn pack(
     engine: &Engine,
-    (input, called): (&Path, &Path),
+    input: &Path,
     output: &Path,
     settings: &Settings,
     options: &RepackOptions,
@@ -47,7 +46,7 @@ pub fn pack(
 ) -> Result<Repacked> {
     let begin = std::time::Instant::now();
     // Objects that only HDF5 has are copied as they are.
-    let (source, kind, in_place) = open_unlocked(engine, input, called)?;
+    let (source, kind, in_place) = open_unlocked(engine, input)?;
     let settings = &spare_rounded(source.as_ref(), settings.clone());
     let target = kind.limits(settings.portable)?;
     let job = RepackJob { engine, input, output, kind, target, settings, options, in_place };
@@ -81,7 +80,7 @@ pub fn unpack(engine: &Engine, input: &Path, output: &Path, as_made: &AsMade) ->
 /// # Errors
 /// As for [`pack`].
 pub fn forecast(engine: &Engine, input: &Path, settings: &Settings, progress: &dyn Progress) -> Result<Forecast> {
-    let (source, kind, _) = open_unlocked(engine, input, input)?;
+    let (source, kind, _) = open_unlocked(engine, input)?;
     let target = kind.limits(settings.portable)?;
     let (source, settings) = (source.as_ref(), spare_rounded(source.as_ref(), settings.clone()));
     let plan = advise(engine, source, &settings, target, progress).map_err(|error| in_file(error, input))?;
@@ -90,11 +89,7 @@ pub fn forecast(engine: &Engine, input: &Path, settings: &Settings, progress: &d
 }
 
 /// The file, the kind of output that may take its place, and whether it is an HDF5 file.
-fn open_unlocked(
-    engine: &Engine,
-    input: &Path,
-    called: &Path,
-) -> Result<(Box<dyn Source>, &'static dyn ChunkedOutput, bool)> {
+fn open_unlocked(engine: &Engine, input: &Path) -> Result<(Box<dyn Source>, &'static dyn ChunkedOutput, bool)> {
     if is_classic(&File::open(input).map_err(|error| Error::read(input, &error))?) {
         let source = Watched::open(input, || {
             if classic::holds_more(input)? {
@@ -107,7 +102,7 @@ fn open_unlocked(
         return Ok((kind.view(source), kind, false));
     }
     let source = Watched::open(input, || Ok(Box::new(open_hdf5_unlocked(input, &engine.codecs)?)))?;
-    let kind = output::of_hdf5(called, source.as_ref());
+    let kind = output::of_hdf5(input, source.as_ref());
     Ok((source, kind, true))
 }
 

@@ -105,7 +105,8 @@ pub(in crate::launch) fn copy_properties(original: &File, before: &Metadata, pac
     target.set_times(std::fs::FileTimes::new().set_accessed(before.accessed()?).set_modified(before.modified()?))
 }
 
-fn copy_attributes(original: &File, target: &File) {
+/// Extended attributes of the original, as far as this user may set them.
+pub(in crate::launch) fn copy_attributes(original: &File, target: &File) {
     let mut names = vec![0u8; 1 << 16];
     let Ok(len) = rustix::fs::flistxattr(original, &mut names) else { return };
     let mut value = vec![0u8; 1 << 16];

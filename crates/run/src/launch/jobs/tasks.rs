@@ -38,7 +38,7 @@ impl Task for PackFile {
         // The plan is saved when the program has ended.
         let options = RepackOptions { replaces: Replaces::Anything, command, when, ..RepackOptions::default() };
         let settings = Settings { filters, ..rule.lenient_settings()? };
-        pack(engine, (&input, &input), &output, &settings, &options, progress)
+        pack(engine, &input, &output, &settings, &options, progress)
     }
 }
 

@@ -11,10 +11,10 @@ use knarr_flow::engine::{Engine, Progress};
 use knarr_flow::output::AtomicFile;
 use knarr_routes::compress::Repacked;
 use knarr_tier::{Account, Bucket, Space};
-use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fsetxattr};
 use serde::{Deserialize, Serialize};
 
 use super::room::{PIECE, Staging};
+use crate::launch::jobs::exchange::copy_attributes;
 use crate::launch::jobs::tasks::{Made, Mask};
 use knarr_worker::Task;
 
@@ -98,15 +98,6 @@ fn bring_attributes(source: &File, output: &mut AtomicFile) -> std::io::Result<(
         // A user may give a file to a group, and to nobody else.
         let _ = std::os::unix::fs::fchown(file, Some(found.uid()), Some(found.gid()));
     }
-    let (mut names, mut value) = (vec![0u8; ATTRIBUTES], vec![0u8; ATTRIBUTES]);
-    let length = flistxattr(source, &mut names).unwrap_or(0);
-    for name in names.get(..length).unwrap_or_default().split(|&byte| byte == 0).filter(|name| !name.is_empty()) {
-        if let Ok(length) = fgetxattr(source, name, &mut value) {
-            let _ = fsetxattr(file, name, value.get(..length).unwrap_or_default(), XattrFlags::empty());
-        }
-    }
+    copy_attributes(source, file);
     file.set_times(FileTimes::new().set_accessed(found.accessed()?).set_modified(found.modified()?))
 }
-
-/// Bytes of the names of all attributes of a file, and of the longest value of one: xattr(7).
-const ATTRIBUTES: usize = 1 << 16;

@@ -120,7 +120,7 @@ fn write(
     // Whoever wrote it may want to read it, and has not said what it can decode.
     let filters = handed.rule.compress().portable.is_none().then(|| FilterSet::of(ReaderLevel::Core));
     let settings = Settings { filters, goal, ..settings };
-    pack_unlocked(engine, (from, &handed.target), to, &settings, &options, progress)
+    pack_unlocked(engine, from, to, &settings, &options, progress)
 }
 
 /// Syncs a file, and says what the system knows of it.
