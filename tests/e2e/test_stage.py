@@ -5,6 +5,7 @@ The slow tiers here are directories that are made slower: see `emulate` in docs/
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -256,10 +257,31 @@ def test_anybody_sees_what_waits_in_the_tiers(run, knarr, fast):
 
 
 def test_files_move_in_the_order_in_which_they_were_closed(run, fast):
-    ran = run(*script(NOISE + 'open("end", "w")\n'), config=tiers(rate="16MB/s"))
-    assert ran.code == 0
-    times = [(run.folder / f"a{number}.h5").stat().st_mtime_ns for number in range(FILES)]
-    assert times == sorted(times)
+    """Those that are encoded when the move before has ended: whatever moves first is held until all others are."""
+    program = """
+for number in range(4):
+    with h5py.File(f"a{number}.h5", "w") as file:
+        file["T"] = np.random.default_rng(number).standard_normal(250_000).astype("f4")
+"""
+    process = run.start(*script(program), config=tiers(rate="500kB/s"))
+    mover, first = until(lambda: moving(run.folder))
+    os.kill(mover, signal.SIGSTOP)
+    until(lambda: len(staged_files(fast)) == 4 == len(list(fast.glob("knarr-spool-*/*/image"))), "files are not encoded")
+    os.kill(mover, signal.SIGCONT)
+    assert run.finish(process).code == 0
+    others = [path for number in range(4) if (path := run.folder / f"a{number}.h5") != first]
+    assert len(others) == 3 and others == sorted(others, key=lambda path: path.stat().st_mtime_ns)
+
+
+def moving(folder: Path) -> tuple[int, Path] | None:
+    """The process that moves a file to this folder now, and that file."""
+    for opened in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            path = opened.readlink()
+            is_worker = b"worker" in (opened.parents[1] / "cmdline").read_bytes()
+            if is_worker and path.parent == folder and ".knarr-" in path.name:
+                return int(opened.parts[2]), folder / path.name[1:].partition(".knarr-")[0]
+    return None
 
 
 def test_the_speed_of_moving_has_a_limit(run, fast):
