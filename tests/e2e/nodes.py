@@ -23,7 +23,7 @@ from running import MPIRUN, forget, is_abandoned
 ALL = '[[file]]\npattern = "*"\n'
 RANKS = 4
 SHARED_MEMORY = Path("/dev/shm")
-TIME_LIMIT_S = 120
+TIME_LIMIT_S = 300
 
 
 def records(folder: Path) -> Iterator[tuple[Path, dict]]:

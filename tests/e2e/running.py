@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
@@ -21,7 +23,8 @@ import pytest
 
 from values import smooth_field
 
-TIME_LIMIT_S = 120
+# A file whose encoding began while its program ran is encoded at the lowest priority to the end.
+TIME_LIMIT_S = 600
 SHARED_MEMORY = Path("/dev/shm")
 BEFORE = set(SHARED_MEMORY.glob("knarr-spool-*"))
 """What other runs have left there is theirs."""
@@ -84,7 +87,11 @@ class Runner:
         )
 
     def finish(self, process: subprocess.Popen[str]) -> Ran:
-        out, err = process.communicate(timeout=TIME_LIMIT_S)
+        try:
+            out, err = process.communicate(timeout=TIME_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
         assert "panicked" not in err, err
         assert not list(self.top.glob("knarr-run-*")), "the directory of the run stays behind"
         left = list(self.top.rglob(".*.knarr-*"))
@@ -160,6 +167,46 @@ def until(
     return found
 
 
+def with_signal(process: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, number)
+
+
+def moving(folder: Path) -> tuple[int, Path] | None:
+    """The process that moves a file of route `stage` to this folder now, and that file."""
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        # It may end meanwhile.
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")[1:2] != [b"worker"]:
+                continue
+            for opened in os.listdir(f"/proc/{process}/fd"):
+                path = Path(os.readlink(f"/proc/{process}/fd/{opened}"))
+                if path.parent == folder and ".knarr-" in path.name:
+                    return int(process), folder / path.name[1:].partition(".knarr-")[0]
+    return None
+
+
+@contextlib.contextmanager
+def nothing_moves(folder: Path) -> Iterator[Path]:
+    """Holds the next file that moves to this folder before it has its name there, and all that come after it."""
+
+    def held() -> tuple[int, Path] | None:
+        found = moving(folder)
+        if found:
+            with_signal(found[0], signal.SIGSTOP)
+            if moving(folder) != found:
+                # It has its name by now.
+                with_signal(found[0], signal.SIGCONT)
+                return None
+        return found
+
+    mover, first = until(held, "nothing moves")
+    try:
+        yield first
+    finally:
+        with_signal(mover, signal.SIGCONT)
+
+
 def wait_for_the_end_of(program: Path) -> None:
     ended = ["pgrep", "-f", f"^{program}"]
     until(lambda: subprocess.run(ended, check=False, capture_output=True).returncode != 0, "the program goes on")
@@ -201,12 +248,15 @@ def outlives_its_launcher(run: Runner, knarr: Callable, command: list[object], p
 def is_killed_at_any_moment(run: Runner, knarr: Callable, command: list[object], program: Path, plain: Path) -> None:
     """The launcher is: the file is absent or whole, and afterwards it is there."""
     hist, made, left = run.folder / f"hist{plain.suffix}", 0, 0
-    for delay in (0.05, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8):
+    for delay in (0.05, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 2, 5, 10, 20):
+        if delay > 1 and made + left:
+            break
         hist.unlink(missing_ok=True)
         launcher = run.start(*command)
         time.sleep(delay)
         launcher.kill()
-        launcher.wait()
+        # Its program may go on, and has the same output.
+        launcher.communicate(timeout=TIME_LIMIT_S)
         wait_for_the_end_of(program)
         if hist.exists():
             made += 1

@@ -21,7 +21,7 @@ import pytest
 from conftest import KNARR
 from crashing import workers
 from injecting import SOURCES, Injector, logged
-from running import MPIRUN, until
+from running import MPIRUN, until, with_signal
 from test_pnetcdf import HERE, RULE, compiled
 
 TIME_LIMIT_S = 60
@@ -108,13 +108,6 @@ def start(run, told, life, short) -> Iterator[Callable[..., subprocess.Popen[str
         process.communicate()
     for spool in spools():
         shutil.rmtree(spool)
-
-
-def with_signal(process: int, number: int) -> None:
-    try:
-        os.kill(process, number)
-    except ProcessLookupError:
-        return
 
 
 def worker_of(launcher: subprocess.Popen[str]) -> int:

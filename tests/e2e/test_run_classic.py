@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -114,8 +115,10 @@ time.sleep(60)
     before = (run.folder / "a.nc").read_bytes()
     children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=True)
     for child in children.stdout.split():
-        if Path(f"/proc/{child}/cmdline").read_bytes().startswith(os.fsencode(script("")[0])):
-            os.kill(int(child), signal.SIGKILL)
+        # Others may end meanwhile.
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{child}/cmdline").read_bytes().startswith(os.fsencode(script("")[0])):
+                os.kill(int(child), signal.SIGKILL)
     ran = run.finish(process)
     assert (run.folder / "a.nc").read_bytes() == before
     assert "bytes that belong to no variable" in ran.err
