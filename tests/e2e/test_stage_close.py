@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import netCDF4
 import numpy as np
 import pytest
 
-from running import FIELD, SHARED_MEMORY, Runner, forget, no_spools_stay, script, until  # noqa: F401  a fixture
+from running import FIELD, SHARED_MEMORY, TIME_LIMIT_S, Runner, forget, no_spools_stay, script, until  # noqa: F401  a fixture
 from test_stage import fast, tiers  # noqa: F401  a fixture
 
 CLOSE = 'when = "close"\n'
@@ -134,24 +135,27 @@ def opened(name):
         return netCDF4.Dataset(name)
 
 for number in range(2):
+    begin = time.monotonic()
     classic(f"a{number}.nc")
     before = open(f"a{number}.nc", "rb")
-    end = time.time() + 60
+    end = time.time() + 250
     seen = set()
     while "NETCDF4" not in seen and time.time() < end:
         with opened(f"a{number}.nc") as file:
             np.testing.assert_array_equal(file["T"][2], FIELD + 2)
             seen.add(file.data_model[:7])
-    # It lies in the tier yet, and is found there.
+        time.sleep(0.05)
     with open(f"a{number}.nc") as file:
-        print(os.readlink(f"/proc/self/fd/{file.fileno()}"))
+        link, passed = os.readlink(f"/proc/self/fd/{file.fileno()}"), time.monotonic() - begin
+        # It is found in the tier, unless there was time to move it.
+        assert ".packed" in link or passed > os.path.getsize(f"a{number}.nc") / 5e5, (link, passed)
     # It was opened at once, and what it has read of is not changed.
     print(before.read(3), sorted(seen))
 """
     process = run.start(*script(MAKES + text), config=tiers(rate="500kB/s", more=CLOSE))
     ran = run.finish(process)
     assert ran.code == 0, ran.err
-    assert ran.out.count("NETCDF4") == 2 and ran.out.count(".packed") == 2, ran.out
+    assert ran.out.count("NETCDF4") == 2, ran.out
     for number in range(2):
         with netCDF4.Dataset(run.folder / f"a{number}.nc") as file:
             np.testing.assert_array_equal(file["T"][...], values())
@@ -174,18 +178,21 @@ def test_what_a_kill_leaves_is_recovered(run, knarr, fast, killed):  # noqa: F81
 for number in range(4):
     classic(f"a{number}.nc", scale=number + 1)
 open("written", "w")
-time.sleep(60)
+while not os.path.exists("go"):
+    time.sleep(0.05)
 """
-    process = run.start(*script(MAKES + text), config=tiers(rate="200kB/s", more=CLOSE))
-    until((run.folder / "written").exists)
-    until(lambda: list(fast.glob("*/*.packed")), "nothing is packed")
+    process = run.start(*script(MAKES + text), config=tiers(rate="10kB/s", more=CLOSE), start_new_session=True)
+    until((run.folder / "written").exists, of=process)
+    until(lambda: list(fast.glob("*/*.packed")), "nothing is packed", of=process)
     if killed == "all":
-        subprocess.run(["pkill", "-KILL", "-P", str(process.pid)], check=False)
+        os.killpg(process.pid, signal.SIGKILL)
     process.kill()
-    process.wait()
+    (run.folder / "go").touch()
+    # What works for the launcher goes on for some seconds.
+    process.communicate(timeout=TIME_LIMIT_S)
     forget(run.top)
     for place in (fast, *sorted(SHARED_MEMORY.glob(f"knarr-spool-{process.pid}-*"))):
-        knarr("run", "--recover", place, ok=None)
+        knarr("run", "--recover", place, ok=place == fast)
     for number in range(4):
         with netCDF4.Dataset(run.folder / f"a{number}.nc") as file:
             np.testing.assert_array_equal(file["T"][...], values(number + 1))

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import netCDF4
 import pytest
 
 from nodes import SHARED_MEMORY, TIME_LIMIT_S, Launcher, contents, records
-from running import forget, is_abandoned, until
+from running import forget, is_abandoned, nothing_moves, until
 from test_nodes_names import SHORT
 from test_parallel_hdf5 import compiled
 from test_pnetcdf import HERE
@@ -55,11 +54,11 @@ def test_a_staged_file_has_the_bytes_of_one_that_is_compressed(job, fast, reques
 
 
 def test_other_nodes_are_free_of_a_file_that_waits_in_a_tier(job, fast, blocks):
-    """It takes some seconds to its place."""
     process = job.start(blocks, "hist.nc", STEPS, ROWS, nodes="aabb", config=tiers(rate="30kB/s"))
-    until(lambda: staged_files(fast), "it does not wait in the tier")
-    until(lambda: not list(records(job.folder)), "values stay in memory", within=5)
-    assert not (job.folder / "hist.nc").exists()
+    with nothing_moves(job.folder):
+        assert staged_files(fast), "it does not wait in the tier"
+        until(lambda: not list(records(job.folder)), "values stay in memory", of=process)
+        assert not (job.folder / "hist.nc").exists()
     ran = job.finish(process)
     assert ran.code == 0 and ran.outcomes("hist.nc") == ["gathered", "packed"], ran.err
     job.check_clean()
@@ -69,9 +68,14 @@ def test_other_nodes_are_free_of_a_file_that_waits_in_a_tier(job, fast, blocks):
 def test_another_node_that_has_written_a_file_reads_it_before_it_is_in_its_place(job, fast, elsewhere, room):
     """Without room in memory for a copy it waits for that."""
     # Who does not belong to the run sees what is there.
-    command = "cp hist.nc ../copy.nc && env -u LD_PRELOAD ls"
+    looks = "cp hist.nc ../copy.nc && env -u LD_PRELOAD ls; touch ../read"
+    command = f"until [ -e ../go ]; do sleep 0.1; done; {looks}"
     config = tiers(rate="1MB/s").replace('"/dev/shm"', f'"/dev/shm"\ncapacity = "{room}"')
     process = job.start(elsewhere, "hist.nc", "share", SHORT, command, nodes="ab", config=config)
+    with nothing_moves(job.folder) if room == "64M" else contextlib.nullcontext():
+        (job.top / "go").touch()
+        if room == "64M":
+            until((job.top / "read").exists, "it waits", of=process)
     out, err = process.communicate(timeout=TIME_LIMIT_S)
     assert process.returncode == 0, err
     there = [line for line in out.splitlines() if not line.startswith("rank")]
@@ -83,11 +87,11 @@ def test_another_node_that_has_written_a_file_reads_it_before_it_is_in_its_place
 @pytest.mark.parametrize("lost", ["", "memory"])
 def test_what_waits_in_a_tier_needs_no_other_node_to_be_recovered(job, knarr, fast, elsewhere, lost):
     """All is killed. The other node has removed its part, and nothing of it stays."""
-    command = [elsewhere, "hist.nc", "share", SHORT, "sleep 60"]
+    command = [elsewhere, "hist.nc", "share", SHORT, "sleep 600"]
     process = job.start(*command, nodes="ab", config=tiers(rate="10kB/s"))
     until(lambda: staged_files(fast), "it does not wait in the tier")
-    until(lambda: not list(records(job.folder)), "values stay in memory", within=5)
-    time.sleep(1)
+    until(lambda: not list(records(job.folder)), "values stay in memory", of=process)
+    until(lambda: list(fast.glob("*/*/freed.1")), "nobody notes that the other part is removed", of=process)
     kill_all(job, process)
     for spool in spools_in_memory():
         if lost:
