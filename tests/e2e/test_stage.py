@@ -172,11 +172,12 @@ open("enough", "w")
 STARVING = BUSY.replace("os.nice(10)", "os.nice(5)") + NOISE + 'open("written", "w")\n'
 
 
-def stopped_encoder(process: subprocess.Popen[str]) -> int:
-    """Stops what encodes the first file. Others wait for what is learned of that."""
-    encoder = until(lambda: list(workers(process.pid)), "nothing is encoded", of=process)[0]
-    os.kill(encoder, signal.SIGSTOP)
-    return encoder
+def stopped(process: subprocess.Popen[str]) -> list[int]:
+    """Stops the processes that encode files for a launcher."""
+    encoders = list(workers(process.pid))
+    for encoder in encoders:
+        with_signal(encoder, signal.SIGSTOP)
+    return encoders
 
 
 @pytest.mark.parametrize(
@@ -186,11 +187,12 @@ def test_values_leave_memory_in_time_though_they_are_not_encoded(run, knarr, fas
     """Where the tier has room for them and not for the encoded file, too, that is made in its place."""
     config = tiers(capacity, rate="20MB/s" if lost == "nothing" else "200kB/s", more='local_within = "2s"\n')
     process = run.start(*script(STARVING + "while not os.path.exists('go'): time.sleep(0.1)\n"), config=config)
-    encoder = stopped_encoder(process)
     in_tier = lambda: [place for place in staged_files(fast) if (place / "values.0").exists()]  # noqa: E731
-    until(lambda: len(in_tier()) == FILES, "values stay in memory", of=process)
+    until(lambda: stopped(process) and len(in_tier()) == FILES, "values stay in memory", of=process)
+    encoders = stopped(process)
     if lost == "nothing":
-        os.kill(encoder, signal.SIGCONT)
+        for encoder in encoders:
+            with_signal(encoder, signal.SIGCONT)
         (run.folder / "enough").touch()
         # All room is given back when the files are in their places.
         until(lambda: (run.folder / f"a{FILES - 1}.h5").exists() and not staged_files(fast), of=process)
@@ -208,8 +210,9 @@ def test_values_leave_memory_in_time_though_they_are_not_encoded(run, knarr, fas
     else:
         process.kill()
         process.wait()
-        # It would not notice that nobody waits for it.
-        with_signal(encoder, signal.SIGKILL)
+        # They would not notice that nobody waits for them.
+        for encoder in encoders:
+            with_signal(encoder, signal.SIGKILL)
         for name in ("enough", "go"):
             (run.folder / name).touch()
         process.communicate(timeout=TIME_LIMIT_S)
@@ -230,8 +233,7 @@ def test_what_a_batch_system_ends_waits_in_a_tier(run, knarr, fast, capacity, in
     that is being encoded at this moment is not there for others.
     """
     process = run.start(*script(STARVING + "time.sleep(600)\n"), config=tiers(capacity, rate="10kB/s"))
-    stopped_encoder(process)
-    until((run.folder / "written").exists)
+    until(lambda: stopped(process) and (run.folder / "written").exists(), of=process)
     process.terminate()
     on_disk = lambda: list(run.scratch.glob("*/*/handed-over.json"))  # noqa: E731
     until(lambda: len(staged_files(fast)) + len(on_disk()) == FILES, "values stay")
