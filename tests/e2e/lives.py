@@ -51,6 +51,8 @@ class Life:
     """Lines of `knarr.toml` before the rule."""
     options: tuple[str, ...] = ()
     """Of `knarr run`."""
+    checkpoints: str = "jobs=1"
+    """Options of the checkpoint library."""
     memory: str = ""
     """Size of the shared memory."""
     disk: str = ""
@@ -227,4 +229,11 @@ LIVES = [
     ),
     Life("output library", "output", "cfppnrsdxcfprx", victims=("rank 0",)),
     Life("checkpoint library", "checkpoint", "cfppxcfpprxe", victims=("rank 0",)),
+    Life(
+        "checkpoint library, levels",
+        "checkpoint",
+        "cfppxcfpprxcfppxe",
+        checkpoints="jobs=1 local=../node local_keep=1 flush=2",
+        victims=("rank 0",),
+    ),
 ]

@@ -157,6 +157,7 @@ class Trial:
         self.noted = top.with_name(f"told-{top.name}")
         self.place = top / ("d" * 140) if life.is_deep else top
         self.environment = {**os.environ, **MPI, "TMPDIR": str(top / "tmp"), "KNARR_TOLD": str(self.noted)}
+        self.environment["KNARR_OPTIONS"] = life.checkpoints
         if life.prints_to:
             self.environment["KNARR_PRINTED"] = life.prints_to
         self.sessions: list[int] = []

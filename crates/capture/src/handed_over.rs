@@ -267,7 +267,11 @@ impl HandedOver {
     pub fn is_owed(&self, directory: &Path) -> bool {
         let rule = self.rule.transfer();
         let is_closed = Self::is_set_aside(directory) || !directory.join(Self::OPEN).exists();
-        let is_taken = || rule.to().iter().all(|reader| Self::is_noted(directory, reader, Reading::Done));
+        // One that could not read all of it has closed it, too: a file is made of it.
+        let has_all = |reader: &String| {
+            Self::is_noted(directory, reader, Reading::Done) && Self::failure(directory, reader).is_none()
+        };
+        let is_taken = || rule.to().iter().all(has_all);
         let is_wanted = || rule.to().iter().any(|reader| Self::wants_file(directory, reader));
         let may_be_late = rule.when_late() != WhenLate::Discard && rule.is_read(self.session);
         self.may_be_kept() || is_closed && (may_be_late && !is_taken() || is_wanted())
@@ -596,6 +600,21 @@ mod tests {
         HandedOver::set_aside(&spool.join("b")).unwrap();
         assert_eq!((HandedOver::pending(&spool).len(), HandedOver::left(&spool).len()), (1, 2));
         fs::remove_dir_all(spool).unwrap();
+    }
+
+    #[test]
+    fn a_file_is_owed_of_what_a_component_could_not_read() {
+        let directory = std::env::temp_dir().join(format!("knarr-owed-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let text = "[[file]]\npattern = \"*\"\nroute = \"transfer\"\nfrom = \"a\"\nto = [\"b\"]\n";
+        let rule = Config::parse(text).unwrap().file.remove(0);
+        let handed = HandedOver { session: 1, ..HandedOver::new(PathBuf::from("/out/a.nc"), rule, 1) };
+        assert!(handed.is_owed(&directory), "nobody has read it");
+        HandedOver::note(&directory, "b", Reading::Done).unwrap();
+        assert!(!handed.is_owed(&directory), "all have read it");
+        HandedOver::note_failed(&directory, "b", "the node of some values is gone").unwrap();
+        assert!(handed.is_owed(&directory), "who could not read all of it has closed it, too");
+        fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! After mcrEngine (Islam et al., Scientific Programming 21, 2013). Reading order: `files` (the file of one rank: its layout,
 //! its pieces), `classes` (variables that are alike, and what suits them), `disk` (what a set is), `packing` (one process or
-//! many), `restoring`, [`library`] (what a program calls); apart: [`measured`] and [`interval`] (what checkpoints take, and how
+//! many), `restoring`, [`levels`] (disks of nodes), [`library`] (what a program calls); apart: [`measured`] and [`interval`] (what checkpoints take, and how
 //! often they pay).
 #![forbid(unsafe_code)]
 
@@ -10,6 +10,7 @@ mod classes;
 mod disk;
 mod files;
 pub mod interval;
+pub mod levels;
 pub mod library;
 pub mod measured;
 mod packing;

@@ -84,6 +84,11 @@ impl<P: Clone> Chosen<P> {
         self.plans.range(..=self.last()).rev().map(|(_, plan)| plan).find(|plan| serves(plan)).cloned()
     }
 
+    /// The last plan that serves, whoever was made first.
+    fn newest(&self, serves: impl Fn(&P) -> bool) -> Option<P> {
+        self.plans.values().rev().find(|plan| serves(plan)).cloned()
+    }
+
     fn begin(&mut self) -> u64 {
         self.begun += 1;
         self.running.insert(self.begun);
@@ -112,7 +117,10 @@ impl PlanCache {
     /// What the next file of a family has of earlier ones.
     pub fn earlier(&self, family: &Family) -> Option<Arc<Plan>> {
         let serves = |(level, _): &AtLevel| *level == family.level;
-        self.chosen.get(&family.at(None))?.earlier(serves).map(|(_, plan)| plan)
+        let chosen = self.chosen.get(&family.at(None))?;
+        // Levels follow the time anyway, so a newer plan is better than none: choosing may take as long as encoding.
+        let newest = || chosen.newest(|plan| family.level.is_some() && serves(plan));
+        chosen.earlier(serves).or_else(newest).map(|(_, plan)| plan)
     }
 
     /// A file of a family is begun. Returns its number.
@@ -165,6 +173,22 @@ mod tests {
             };
             assert_eq!(had(random), in_order);
         }
+    }
+
+    #[test]
+    fn a_level_that_comes_later_is_chosen_for_once() {
+        let mut chosen = Chosen::<(&str, u64)>::default();
+        let mut had = |level| {
+            let serves = |(other, _): &(&str, u64)| *other == level;
+            let earlier = chosen.earlier(serves).or_else(|| chosen.newest(serves));
+            let number = chosen.begin();
+            chosen.end(number, Some((level, number)), |a, b| a.0 == b.0);
+            earlier.map(|(_, number)| number)
+        };
+        assert_eq!(
+            ["ratio", "speed", "speed", "ratio", "speed"].map(&mut had),
+            [None, None, Some(2), Some(1), Some(3)]
+        );
     }
 
     #[test]

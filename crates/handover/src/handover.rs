@@ -1,12 +1,12 @@
 //! A program hands its values over and goes on; a thread delivers them meanwhile.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::background::{Background, Delivery};
 use crate::blocked::{Blocked, Inside};
 use crate::calls::{Call, Calls};
 use crate::folder::Folder;
@@ -14,44 +14,19 @@ use crate::index::{Index, check_alike};
 use crate::spool::ArrayFile;
 use knarr_array::array::ArrayView;
 use knarr_array::comm::{self, Comm, ROOT, agree};
-use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_array::guard::guarded;
+use knarr_array::error::{Error, Result};
 use knarr_array::request::Share;
-
-/// What a route does with a step that was handed over.
-///
-/// It begins in a collective call of the program. Its middle sends no messages, so that a thread can do it which may not
-/// call MPI (MPI_THREAD_FUNNELED). It ends in a later collective call.
-pub trait Delivery: Send + 'static {
-    /// What the middle leaves for the end.
-    type Delivered: Send;
-    /// What became of the step.
-    type Outcome;
-
-    /// The middle. Not collective. It reads the spools of the ranks, which stay as they are until it returns.
-    ///
-    /// # Errors
-    /// What became of the step instead.
-    fn deliver(&self) -> Result<Self::Delivered>;
-
-    /// The end. Collective; `delivered` is what [`Delivery::deliver`] returned on this rank.
-    ///
-    /// # Errors
-    /// On all ranks that of one of them.
-    fn finish(self, comm: &dyn Comm, delivered: Result<Self::Delivered>) -> Result<Self::Outcome>;
-}
 
 /// One rank of a program that hands over steps. At most one step is under way: its values lie in the spool, and the next
 /// step waits for it. All functions but those for values are collective, and only the thread that calls them calls the
 /// [`Comm`].
 pub struct Handover<C: Comm, D: Delivery, L = ArrayFile> {
     calls: Calls<C>,
+    /// The step that is delivered. Its thread ends before the spool does, from which it reads.
+    pending: Background<D>,
     spool: Folder<L>,
     open: Option<Open>,
-    pending: Option<Pending<D>>,
     blocked: Blocked,
-    /// Stops what is delivered.
-    cancel: Arc<AtomicBool>,
 }
 
 /// A step that is handed over.
@@ -61,12 +36,6 @@ struct Open {
     failed: Option<Error>,
 }
 
-/// A step that is delivered.
-struct Pending<D: Delivery> {
-    step: u64,
-    thread: JoinHandle<(D, Result<D::Delivered>)>,
-}
-
 fn no_step() -> Error {
     Error::usage("no step was begun").hint("call begin first")
 }
@@ -74,7 +43,13 @@ fn no_step() -> Error {
 impl<C: Comm, D: Delivery, L> Handover<C, D, L> {
     /// Hands over by way of `spool`. What is delivered stops soon when `cancel` is set.
     pub fn new(comm: C, spool: Folder<L>, cancel: Arc<AtomicBool>) -> Self {
-        Self { calls: Calls::new(comm), spool, open: None, pending: None, blocked: Blocked::default(), cancel }
+        Self {
+            calls: Calls::new(comm),
+            pending: Background::new(cancel),
+            spool,
+            open: None,
+            blocked: Blocked::default(),
+        }
     }
 
     /// The ranks of the program.
@@ -139,7 +114,7 @@ impl<C: Comm, D: Delivery, L> Handover<C, D, L> {
 
     /// The step that is delivered.
     pub fn pending(&self) -> Option<u64> {
-        self.pending.as_ref().map(|pending| pending.step)
+        self.pending.step()
     }
 
     /// # Errors
@@ -185,15 +160,7 @@ impl<C: Comm, D: Delivery, L> Handover<C, D, L> {
     /// # Errors
     /// On all ranks: `Write` if one of them has no thread.
     pub fn start(&mut self, step: u64, delivery: D) -> Result<()> {
-        let work = move || {
-            let delivered = guarded(|| delivery.deliver());
-            (delivery, delivered)
-        };
-        let thread = std::thread::Builder::new().name("knarr-deliver".to_owned()).spawn(work);
-        let thread = thread.map_err(|error| Error::new(ErrorKind::Write, format!("no thread to work in: {error}")));
-        let thread = agree(&self.calls.comm, thread)?;
-        self.pending = Some(Pending { step, thread });
-        Ok(())
+        self.pending.start(&self.calls.comm, step, delivery)
     }
 
     /// True if no rank is delivering any more. `mine` says whether this rank may ask. Does not wait. Collective.
@@ -207,7 +174,7 @@ impl<C: Comm, D: Delivery, L> Handover<C, D, L> {
 
     /// True if nothing is being delivered by this rank any more. Does not wait. Not collective.
     pub fn is_delivered(&self) -> bool {
-        self.pending.as_ref().is_none_or(|pending| pending.thread.is_finished())
+        self.pending.is_done()
     }
 
     /// Waits for the step that is delivered, if there is one, and finishes it. All ranks have one, or none. Collective.
@@ -215,10 +182,7 @@ impl<C: Comm, D: Delivery, L> Handover<C, D, L> {
     /// # Errors
     /// On all ranks that of one of them.
     pub fn settle(&mut self) -> Result<Option<D::Outcome>> {
-        let Some(Pending { thread, .. }) = self.pending.take() else { return Ok(None) };
-        let joined = thread.join().map_err(|_| Error::internal("the thread that delivers a step stopped"));
-        let (delivery, delivered) = agree(&self.calls.comm, joined)?;
-        delivery.finish(&self.calls.comm, delivered).map(Some)
+        self.pending.settle(&self.calls.comm)
     }
 }
 
@@ -269,11 +233,7 @@ impl<C: Comm, D: Delivery, L> Drop for Handover<C, D, L> {
     fn drop(&mut self) {
         if !self.is_own() {
             // The thread is the parent's.
-            std::mem::forget(self.pending.take());
-        } else if let Some(pending) = self.pending.take() {
-            // Nobody waits for it any more; the spool must outlive who reads from it.
-            self.cancel.store(true, Ordering::Relaxed);
-            let _ = pending.thread.join();
+            self.pending.forget();
         }
     }
 }

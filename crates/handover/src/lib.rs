@@ -3,7 +3,8 @@
 //! Nothing here knows what becomes of the values: that is a route's [`Delivery`].
 //!
 //! Reading order: [`Spool`] (where values lie, with `folder` beneath), [`Index`] (what they are), `calls`
-//! (what all ranks do together), `blocked` (what calls cost the program), [`Resources`] (what a session may take), [`Handover`].
+//! (what all ranks do together), `blocked` (what calls cost the program), [`Background`] (work that goes on meanwhile), [`Resources`]
+//! (what a session may take), [`Handover`].
 //! The folders are for files that a program writes, through a library of its own or through one of Knarr's:
 //!
 //! - `log`: what one rank puts. `puts` writes values into tiers, and a log (`log_file`, `records`) of each
@@ -18,6 +19,7 @@
 //!   write (`pending_chunks`), or that are encoded while the program has the file open (`ahead`, `ahead_chunks`).
 #![forbid(unsafe_code)]
 
+mod background;
 mod blocked;
 mod calls;
 mod encode;
@@ -30,6 +32,7 @@ mod remote;
 mod resources;
 mod spool;
 
+pub use background::{Background, Delivery};
 pub use blocked::{Blocked, Inside};
 pub use encode::ahead_chunks::{AheadChunks, CHUNKS};
 pub use encode::chunk_question::ChunkQuestion;
@@ -41,7 +44,7 @@ pub use gather::moves::Beneath;
 pub use gather::pattern::Pattern;
 pub use gather::rank_values::RankValues;
 pub use gather::replay::replay;
-pub use handover::{Delivery, Handover};
+pub use handover::Handover;
 pub use index::{Entry, Index, check_alike, open};
 pub use log::put::{Part, Put};
 pub use log::put_spool::PutSpool;

@@ -16,7 +16,8 @@ static const char *suffix(void) {
 static int opened(void) {
     char path[80];
     snprintf(path, sizeof path, "%s.sets", name);
-    return checkpoint ? 0 : (int)knarr_checkpoint_open(path, "jobs=1", NULL, &checkpoint);
+    /* How the life's checkpoints are made. */
+    return checkpoint ? 0 : (int)knarr_checkpoint_open(path, getenv("KNARR_OPTIONS"), NULL, &checkpoint);
 }
 
 static int make(void) {

@@ -10,15 +10,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::classes::frame_sizes::MAX_DECODED_FRAME;
 use crate::classes::interleave;
 use crate::disk::manifest::{FrameEntry, Manifest, Store, StoredPiece};
+use crate::disk::parts::PARTS;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_codec::chain::Scratch;
 use knarr_codec::codec::CodecList;
 use knarr_codec::frame;
+use knarr_flow::output::DirectoryKind;
 
 /// Name of the manifest in the directory of a set.
 pub const MANIFEST: &str = "manifest.knarr";
 /// Name of its copy: without a manifest all else is lost.
 pub const MANIFEST_COPY: &str = "manifest-copy.knarr";
+/// A set that is being made.
+pub(crate) const SET: DirectoryKind = DirectoryKind { noun: "checkpoint set", is: is_set, foreign, many_files: false };
 /// First bytes of a file of frames; the last one is the version. The id follows.
 const STORE_MAGIC: [u8; 8] = *b"KNARRST\x01";
 /// Bytes of a store before its first frame.
@@ -69,7 +73,7 @@ pub fn is_set(path: &Path) -> bool {
 }
 
 /// True for names of files that hold a group.
-fn is_group(name: &str) -> bool {
+pub(crate) fn is_group(name: &str) -> bool {
     name.starts_with("group-") && name.ends_with(".knarr")
 }
 
@@ -79,7 +83,7 @@ pub(crate) fn foreign(path: &Path) -> Option<PathBuf> {
     paths.sort();
     paths.into_iter().find(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let is_own = name == MANIFEST || name == MANIFEST_COPY || is_group(&name);
+        let is_own = [MANIFEST, MANIFEST_COPY, PARTS].contains(&&*name) || is_group(&name);
         !is_own || !path.is_file()
     })
 }
@@ -176,7 +180,7 @@ impl Set {
     pub fn file_names(&self) -> Vec<String> {
         let stores = self.manifest.stores.iter();
         let names = stores.flat_map(|store| [Some(store.name.clone()), store.has_copy.then(|| store.copy_name())]);
-        names.flatten().chain([MANIFEST.to_owned(), MANIFEST_COPY.to_owned()]).collect()
+        names.flatten().chain([MANIFEST, MANIFEST_COPY, PARTS].map(str::to_owned)).collect()
     }
 
     /// What was found wrong so far with files of which the second copy served.
@@ -201,6 +205,11 @@ impl Set {
             opened => opened.map(drop),
         };
         self.manifest.stores.iter().try_for_each(is_there)
+    }
+
+    /// True if this file of frames is there, as long as it should be.
+    pub(crate) fn has_file(&self, store: &Store) -> bool {
+        self.open_store(store, Which::First).is_ok()
     }
 
     /// Permission bits that files restored from the set get at most: nobody may read them who may not read the set.

@@ -78,17 +78,27 @@ pub fn when(set: &Path) -> Result<SystemTime> {
 const TICK: Duration = Duration::from_secs(1);
 
 /// Makes a set that is about to be completed in `directory` the newest one: its manifest, at the path `manifest`, gets a
-/// date after those of all others. The clock may have gone back since they were completed, or be that of another node.
-/// Where sets cannot be listed or dates not be set, the clocks have to do.
-pub(crate) fn make_newest(manifest: &Path, directory: &Path) {
+/// date after those of all others, and after `other` if there is one elsewhere. The clock may have gone back since they were
+/// completed, or be that of another node. Where sets cannot be listed or dates not be set, the clocks have to do.
+pub(crate) fn make_newest(manifest: &Path, directory: &Path, other: Option<SystemTime>) {
     let date = || {
-        let last = when(completed(directory).ok()?.last()?).ok()?;
+        let last = newest(directory).into_iter().chain(other).max()?;
         let file = File::options().write(true).open(manifest).ok()?;
         let own = file.metadata().and_then(|metadata| metadata.modified()).ok()?;
         let later = last.checked_add(TICK).filter(|_| own <= last)?;
         file.set_modified(later).ok()
     };
     date();
+}
+
+/// When the newest set in `directory` was completed.
+pub(crate) fn newest(directory: &Path) -> Option<SystemTime> {
+    when(completed(directory).ok()?.last()?).ok()
+}
+
+/// Gives the manifest of a set that is copied the date of its original, so that it is the newest one only if that is.
+pub(crate) fn set_date(manifest: &Path, date: SystemTime) {
+    let _ = File::options().write(true).open(manifest).and_then(|file| file.set_modified(date));
 }
 
 /// How long a process that was killed may hold its lock: the system closes its files after whoever waited for its end
@@ -170,8 +180,11 @@ fn own_files_only(set: &Set) -> Result<()> {
     Ok(())
 }
 
-/// Takes the set's name away first: what is half removed must not look like a set.
-fn remove(path: &Path) -> Result<()> {
+/// Removes a set. Takes its name away first: what is half removed must not look like a set.
+///
+/// # Errors
+/// `Write`.
+pub(crate) fn remove(path: &Path) -> Result<()> {
     let write_error = |error: std::io::Error| Error::write(path, &error);
     let hidden = path.with_file_name(temporary_name(path.file_name().unwrap_or_default()));
     fs::rename(path, &hidden).map_err(write_error)?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::array_layout::find;
 use super::need::MTBF;
 use crate::files::layout::FileLayout;
+use crate::levels::LevelOptions;
 use crate::{PackOptions, Similarity};
 use knarr_array::error::{Error, Result};
 use knarr_handover::{Resources, count, yes};
@@ -21,6 +22,8 @@ pub struct Options {
     pub mtbf: Duration,
     /// When the job ends, in seconds since 1970; `None` if only the batch system may know.
     pub end: Option<u64>,
+    /// If steps are complete on disks of the nodes first.
+    pub levels: LevelOptions,
     /// What packing and restoring may take on each rank.
     pub resources: Resources,
     /// Finds where values lie in files that are added.
@@ -30,15 +33,20 @@ pub struct Options {
 impl Default for Options {
     /// All sets stay; files are carried as bytes.
     fn default() -> Self {
-        Self { pack: PackOptions::default(), keep: None, mtbf: MTBF, end: None, resources: Resources::default(), find }
+        let (pack, resources) = (PackOptions::default(), Resources::default());
+        Self { pack, keep: None, mtbf: MTBF, end: None, levels: LevelOptions::default(), resources, find }
     }
 }
 
 /// What can be said, with an example.
-const WORDS: [(&str, &str); 13] = [
+const WORDS: [(&str, &str); 17] = [
     ("keep", "3"),
     ("mtbf", "8h"),
     ("end", "1790000000"),
+    ("local", "/local/scratch"),
+    ("local_keep", "2"),
+    ("flush", "10"),
+    ("protect", "partner"),
     ("replace", "yes"),
     ("spool", "/dev/shm"),
     ("jobs", "2"),
@@ -79,7 +87,7 @@ impl Options {
             "goal" => self.pack.goal = value.parse()?,
             "bundle_below" => self.pack.similarity = Similarity::new(&[], count(value)? as u64)?,
             "verify" => self.pack.verify = yes(value)?,
-            _ if self.resources.set(key, value)? => {}
+            _ if self.levels.set(key, value)? || self.resources.set(key, value)? => {}
             _ => return Err(Error::usage("there is no such option")),
         }
         Ok(())
@@ -108,6 +116,9 @@ mod tests {
             ("end", "noon"),
             ("keep", "0"),
             ("keep", "-1"),
+            ("flush", "0"),
+            ("flush", "often"),
+            ("protect", "parity"),
             ("replace", "true"),
             ("scheme", "best"),
             ("max_mem", "much"),
@@ -116,6 +127,6 @@ mod tests {
             assert!(text.contains(&format!("option '{key}={value}'")) && text.contains("; "), "{text}");
         }
         let text = options.set("keeps", "3").unwrap_err().to_string();
-        assert!(text.ends_with("options are keep, mtbf, end, replace, spool, jobs, max_mem, group_size, scheme, block_size, goal, bundle_below, verify"), "{text}");
+        assert!(text.ends_with("options are keep, mtbf, end, local, local_keep, flush, protect, replace, spool, jobs, max_mem, group_size, scheme, block_size, goal, bundle_below, verify"), "{text}");
     }
 }

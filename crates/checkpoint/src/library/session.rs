@@ -12,6 +12,7 @@ use super::options::Options;
 use super::packing::Packing;
 use super::restart::{Restart, files_of, image_of, indices};
 use crate::disk::sets;
+use crate::levels::Levels;
 use crate::measured::{self, By, Measured, Typical};
 use crate::packing::together::check_options;
 use crate::{Grouping, Input, Member, PackOptions, Packed, Set, Together, deal, verify};
@@ -53,6 +54,8 @@ pub struct Session<C: Comm> {
     files: Vec<Input>,
     /// Held by rank 0 from the first step on.
     lock: Option<File>,
+    /// If steps are complete on disks of the nodes first.
+    levels: Option<Levels>,
     last: Option<Committed>,
     warnings: Vec<Error>,
     /// The restart that goes on until a step is begun.
@@ -108,6 +111,7 @@ impl<C: Comm> Session<C> {
                 return Err(Error::usage("no set is to be kept").hint("keep at least 1"));
             }
             let engine = options.resources.engine(&engine);
+            options.levels.local()?;
             // Rather now than when the first step is committed.
             check_options(&engine, &options.pack)?;
             std::fs::create_dir_all(directory).map_err(|error| Error::write(directory, &error))?;
@@ -115,6 +119,7 @@ impl<C: Comm> Session<C> {
             Ok((engine, options, spool))
         });
         let (engine, options, spool) = agree(&comm, made)?;
+        let levels = Levels::open(&engine, &comm, directory, &options.levels)?;
         let earlier = if comm.rank() == ROOT { measured::read(directory).unwrap_or_default() } else { Vec::new() };
         Ok(Self {
             handover: Handover::new(comm, spool, Arc::clone(&engine.cancel)),
@@ -123,6 +128,7 @@ impl<C: Comm> Session<C> {
             options,
             files: Vec::new(),
             lock: None,
+            levels,
             last: None,
             warnings: Vec::new(),
             restarting: None,
@@ -172,7 +178,13 @@ impl<C: Comm> Session<C> {
     /// What went wrong without being an error of a call, on rank 0: sets that were passed over, old ones that could not
     /// be removed. Returned once.
     pub fn take_warnings(&mut self) -> Vec<Error> {
+        self.warnings.extend(self.levels.iter_mut().flat_map(Levels::take_warnings));
         std::mem::take(&mut self.warnings)
+    }
+
+    /// Where the set of a step is made: on the disk of this node if steps go through levels.
+    fn made_at(&self, step: u64) -> PathBuf {
+        sets::of_step(self.levels.as_ref().map_or(&self.directory, Levels::place), step)
     }
 
     /// Begins a step, after waiting for the one before. What was handed over since a `begin` without `commit` is
@@ -200,9 +212,10 @@ impl<C: Comm> Session<C> {
             self.lock = Some(sets::lock(&self.directory)?);
             remove_abandoned(&self.directory);
         }
-        let path = sets::of_step(&self.directory, step);
+        let (path, own) = (sets::of_step(&self.directory, step), self.made_at(step));
         let is_pending = self.handover.pending() == Some(step);
-        if !self.options.pack.force && (is_pending || path.symlink_metadata().is_ok()) {
+        let is_there = [&path, &own].iter().any(|path| path.symlink_metadata().is_ok());
+        if !self.options.pack.force && (is_pending || is_there) {
             return Err(Error::new(ErrorKind::Exists, format!("there is a checkpoint of step {step}"))
                 .hint("remove it, or ask to replace those that are there (force)")
                 .at(path.display().to_string()));
@@ -254,7 +267,7 @@ impl<C: Comm> Session<C> {
         let count = handed.as_ref().map(|_| files.len()).map_err(Clone::clone);
         let counts = self.handover.exchange("commit", None, count)?;
         let (step, index) = handed?;
-        let path = sets::of_step(&self.directory, step);
+        let path = self.made_at(step);
         self.handover.check_alike(&index)?;
         let rank = self.ranks().0;
         let image = Input { path: self.handover.spool().path(), name: image_of(rank), number: rank };
@@ -268,14 +281,25 @@ impl<C: Comm> Session<C> {
         let is_open = self.handover.exchange("commit", Some(step), Ok(base.is_some()))?;
         let base = base.filter(|_| is_open.iter().all(|&all| all));
         self.pace.committed = Some(Instant::now());
-        let options = PackOptions { base, keep: self.options.keep, ..self.options.pack.clone() };
-        let together = Together::begin(&self.engine, self.handover.comm(), &path, &options)?;
+        let keep = if self.levels.is_some() { Some(self.options.levels.keep) } else { self.options.keep };
+        let options = PackOptions { base, keep, ..self.options.pack.clone() };
+        let comm = self.handover.comm();
+        let together = match &self.levels {
+            None => Together::begin(&self.engine, comm, &path, &options)?,
+            Some(levels) => {
+                let after = levels.newest_elsewhere(comm)?;
+                Together::begin_on_nodes(&self.engine, comm, &path, &options, after)?
+            }
+        };
         self.handover.start(step, Packing { together, groups, find: self.options.find })
     }
 
     /// The earlier set whose bytes need not be stored again: the newest one, if this rank can read it. Collective.
     fn base(&self) -> Result<Option<PathBuf>> {
         let comm = self.handover.comm();
+        if let Some(levels) = &self.levels {
+            return levels.base(comm);
+        }
         let base = match comm.rank() {
             ROOT => sets::whole(&self.directory, &self.engine.codecs)
                 .map(|(mut sets, _)| sets.pop().map(|set| set.path().to_owned())),
@@ -286,19 +310,23 @@ impl<C: Comm> Session<C> {
         Ok(base.filter(|base| Set::open(base, &self.engine.codecs).is_ok()))
     }
 
-    /// True if no step is under way: the one that was committed last is complete. Does not wait for packing. Collective.
+    /// True if no step is under way: the one that was committed last is complete, with the copies that other nodes keep of it. Does
+    /// not wait for packing. Collective.
     ///
     /// # Errors
     /// What became of the step, on all ranks that of one: it is given up, and the sets that are there stay.
     pub fn test(&mut self) -> Result<bool> {
         let _inside = self.handover.enter();
         match self.handover.test(Ok(()))? {
-            true => self.settle().map(|()| true),
+            true => {
+                self.settle()?;
+                self.levels.as_mut().map_or(Ok(true), |levels| levels.has_copies(self.handover.comm()))
+            }
             false => Ok(false),
         }
     }
 
-    /// Waits until no step is under way. Collective.
+    /// Waits until no step is under way: as for [`Session::test`]. Collective.
     ///
     /// # Errors
     /// As for [`Session::test`].
@@ -309,7 +337,8 @@ impl<C: Comm> Session<C> {
 
     fn waited(&mut self) -> Result<()> {
         self.handover.exchange("wait", None, Ok(()))?;
-        self.settle()
+        self.settle()?;
+        self.levels.as_mut().map_or(Ok(()), |levels| levels.settle_copies(self.handover.comm()))
     }
 
     /// Opens the checkpoint of `step`, or the newest one that is whole as far as its index tells; those that are passed
@@ -324,6 +353,9 @@ impl<C: Comm> Session<C> {
         self.handover.exchange("restart", step, Ok(()))?;
         self.settle()?;
         let begin = Instant::now();
+        if let Some(levels) = &mut self.levels {
+            levels.bring(self.handover.comm(), step)?;
+        }
         let found = if self.handover.comm().rank() == ROOT { self.find(step, verify) } else { Ok(None) };
         let found = agree(self.handover.comm(), found)?;
         let mut message = Vec::new();
@@ -386,11 +418,17 @@ impl<C: Comm> Session<C> {
     /// What became of the step; `Usage` if one was begun and not committed, which is not stored.
     pub fn close(mut self) -> Result<()> {
         if !self.handover.is_own() {
+            self.levels.iter_mut().for_each(Levels::forget);
             return Ok(());
         }
         self.note_restart();
         // Nothing is computed after it, so nothing is kept waiting.
         self.waited()?;
+        if let Some(levels) = &mut self.levels
+            && levels.finish(self.handover.comm())?
+        {
+            self.prune();
+        }
         match self.handover.opened() {
             None => Ok(()),
             Some(step) => Err(Error::usage(format!("step {step} was begun and not committed, so it is not stored"))
@@ -400,6 +438,11 @@ impl<C: Comm> Session<C> {
 
     /// Completes the step that is under way, if there is one. All ranks have it, or none.
     fn settle(&mut self) -> Result<()> {
+        if let Some(levels) = &mut self.levels
+            && levels.look(self.handover.comm())?
+        {
+            self.prune();
+        }
         let Some(step) = self.handover.pending() else { return Ok(()) };
         let completed = self.complete(step);
         // What calls take from now on is for the next step.
@@ -412,7 +455,8 @@ impl<C: Comm> Session<C> {
         if let Some(committed) = completed? {
             self.pace.cost = Some(stopped);
             self.pace.packing = Duration::try_from_secs_f64(committed.seconds).unwrap_or_default();
-            measured::note(&committed.path, &Measured::checkpoint(By::Library, Some(stopped), committed.seconds));
+            let set = sets::of_step(&self.directory, step);
+            measured::note(&set, &Measured::checkpoint(By::Library, Some(stopped), committed.seconds));
         }
         Ok(())
     }
@@ -421,10 +465,11 @@ impl<C: Comm> Session<C> {
     fn complete(&mut self, step: u64) -> Result<Option<Committed>> {
         let settled = self.handover.settle().map_err(|error| error.at(format!("checkpoint of step {step}")))?;
         let packed = settled.flatten();
-        if packed.is_some() {
-            self.prune();
+        match &mut self.levels {
+            None => self.prune(),
+            Some(levels) => levels.completed(self.handover.comm(), step)?,
         }
-        let path = sets::of_step(&self.directory, step);
+        let path = self.made_at(step);
         let committed = packed.map(|Packed { raw_bytes, packed_bytes, seconds, .. }| Committed {
             step,
             path,
@@ -445,8 +490,9 @@ impl<C: Comm> Session<C> {
         }
     }
 
+    /// Removes what is old in the directory of sets, on rank 0.
     fn prune(&mut self) {
-        let Some(keep) = self.options.keep else { return };
+        let Some(keep) = self.options.keep.filter(|_| self.handover.comm().rank() == ROOT) else { return };
         match sets::prune(&self.directory, keep, &self.engine.codecs, false) {
             Ok(pruned) => {
                 self.warnings.extend(pruned.damaged.into_iter().map(|error| error.at("left alone")));

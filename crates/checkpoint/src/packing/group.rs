@@ -104,8 +104,8 @@ impl GroupPacker<'_> {
         };
         progress.begin("choosing", classes.len() as u64);
         let mut decisions = decider.decide(&classes, &|| progress.advance(1))?;
-        packed.counts.written =
-            self.write(&engine, &mut packed.manifest, &classes, &mut decisions, &merger, &repeats)?;
+        packed.checksum = self.write(&engine, &mut packed.manifest, &classes, &mut decisions, &merger, &repeats)?;
+        packed.counts.written = packed.own_store().map_or(0, |(store, _)| store.length);
         packed.counts.repeated = repeats.repeated(&files);
         packed.counts.reused = repeats.reused(&files);
         packed.counts.apart = repeats.apart();
@@ -137,7 +137,8 @@ impl GroupPacker<'_> {
         Ok(repeats)
     }
 
-    /// Writes what is left into a store, enters it in the manifest and returns its bytes; none if nothing is left.
+    /// Writes what is left into a store, enters it in the manifest as the last one and returns its CRC-32C; `None` if nothing is
+    /// left.
     fn write(
         &self,
         engine: &Engine,
@@ -146,7 +147,7 @@ impl GroupPacker<'_> {
         decisions: &mut [Decision],
         merger: &Merger<'_>,
         repeats: &Repeats,
-    ) -> Result<u64> {
+    ) -> Result<Option<u32>> {
         let mut jobs: Vec<FrameJob> = classes
             .iter()
             .zip(&*decisions)
@@ -157,7 +158,7 @@ impl GroupPacker<'_> {
             })
             .collect();
         if jobs.is_empty() {
-            return Ok(0);
+            return Ok(None);
         }
         self.slowest_first(&mut jobs, decisions, |job| merger.bytes(&job.merged));
         self.progress.begin("packing", jobs.iter().map(|job| merger.bytes(&job.merged)).sum());
@@ -201,8 +202,7 @@ impl GroupPacker<'_> {
                 Ok(())
             },
         )?;
-        let store = store.finish()?;
-        let written = store.length;
+        let (store, checksum) = store.finish()?;
         manifest.stores.push(store);
         for frame in manifest.frames.iter().filter(|frame| frame.store == store_number) {
             let place = numbers.iter().position(|&number| number == frame.class);
@@ -210,7 +210,7 @@ impl GroupPacker<'_> {
                 decision.packed_bytes += frame.length;
             }
         }
-        Ok(written)
+        Ok(Some(checksum))
     }
 
     /// Sorts frames so that workers do not wait for a slow one at the end. Those of a class stay together.
@@ -249,7 +249,7 @@ fn described(group: &Group, files: &[Scanned], with_attributes: bool) -> PackedG
             layout: Arc::clone(&file.known),
         });
     }
-    PackedGroup { manifest, ranks: group.members.iter().map(|member| member.rank).collect(), counts }
+    PackedGroup { manifest, ranks: group.members.iter().map(|member| member.rank).collect(), counts, checksum: None }
 }
 
 fn job(jobs: &[FrameJob], number: u64) -> Result<&FrameJob> {
@@ -281,6 +281,8 @@ struct StoreFile {
     file: BufWriter<File>,
     behind: WriteBehind,
     store: Store,
+    /// CRC-32C of what was written.
+    checksum: u32,
 }
 
 impl StoreFile {
@@ -309,6 +311,7 @@ impl StoreFile {
             file,
             behind,
             store: Store { name, length: STORE_HEAD, id, has_copy: false },
+            checksum: crc32c::crc32c(&store_head(&id)),
         })
     }
 
@@ -317,14 +320,15 @@ impl StoreFile {
         let offset = self.store.length;
         self.file.write_all(frame).map_err(|error| Error::write(&self.path, &error))?;
         self.store.length += frame.len() as u64;
+        self.checksum = crc32c::crc32c_append(self.checksum, frame);
         self.behind.written(frame.len() as u64);
         Ok(offset)
     }
 
-    /// Makes the file durable: who publishes the set may be on another node, and could not.
-    fn finish(mut self) -> Result<Store> {
+    /// Makes the file durable: who publishes the set may be on another node, and could not. Returns its CRC-32C, too.
+    fn finish(mut self) -> Result<(Store, u32)> {
         let flushed = self.file.flush().and_then(|()| self.behind.finish());
         flushed.and_then(|()| self.file.get_ref().sync_all()).map_err(|error| Error::write(&self.path, &error))?;
-        Ok(self.store)
+        Ok((self.store, self.checksum))
     }
 }

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::disk::manifest::{Manifest, Summary};
+use crate::disk::manifest::{Manifest, Store, Summary};
+use crate::disk::parts::Parts;
 use crate::disk::tree::Tree;
 use crate::files::rank_file::RankFile;
 use crate::files::scan::Watched;
@@ -28,6 +29,8 @@ pub(crate) struct PackedGroup {
     /// Number in the set of each rank.
     pub(crate) ranks: Vec<usize>,
     pub(crate) counts: Counts,
+    /// CRC-32C of the store that the group has written, the last one of the manifest; `None` if it has written none.
+    pub(crate) checksum: Option<u32>,
 }
 
 /// What is told of the work besides the manifest.
@@ -56,7 +59,7 @@ impl Part {
     }
 
     /// The groups that another process packed.
-    fn read(bytes: &[u8]) -> Result<Vec<PackedGroup>> {
+    pub(crate) fn read(bytes: &[u8]) -> Result<Vec<PackedGroup>> {
         let mut reader = Reader::new("part of a set", bytes);
         (0..reader.number()?).map(|_| PackedGroup::read(&mut reader)).collect()
     }
@@ -76,6 +79,7 @@ impl PackedGroup {
                 u64::from(self.counts.lacked),
             ],
         );
+        put_column(out, &self.checksum.iter().map(|&sum| u64::from(sum)).collect::<Vec<_>>());
         put_number(out, self.counts.carried_whole.len() as u64);
         for (name, reason) in &self.counts.carried_whole {
             put_bytes(out, name);
@@ -93,12 +97,22 @@ impl PackedGroup {
             return Err(reader.impossible("count"));
         };
         let lacked = u32::try_from(lacked).map_err(|_| reader.impossible("mode"))?;
+        let checksum = match reader.column()?.as_slice() {
+            [] => None,
+            &[sum] => Some(u32::try_from(sum).map_err(|_| reader.impossible("checksum"))?),
+            _ => return Err(reader.impossible("checksum")),
+        };
         let mut counts = Counts { written, repeated, reused, apart, carried_whole: Vec::new(), lacked };
         for _ in 0..reader.number()? {
             let (name, reason) = (reader.bytes()?.to_vec(), String::from_utf8_lossy(reader.bytes()?).into_owned());
             counts.carried_whole.push((name, reason));
         }
-        Ok(Self { manifest, ranks, counts })
+        Ok(Self { manifest, ranks, counts, checksum })
+    }
+
+    /// The store that the group has written, with its CRC-32C.
+    pub(crate) fn own_store(&self) -> Option<(&Store, u32)> {
+        self.manifest.stores.last().zip(self.checksum)
     }
 
     /// Number of the group in the set.
@@ -130,6 +144,28 @@ pub(crate) fn merge(parts: &[Vec<u8>], summary: Summary) -> Result<(Manifest, Co
     merging.finish()
 }
 
+/// What processes have packed, of which `nodes` says where each of them is. `earlier` are the parts of the earlier set.
+///
+/// # Errors
+/// `Internal` for what makes no sense.
+pub(crate) fn parts_of(packed: &[Vec<u8>], nodes: &[usize], earlier: &Parts) -> Result<Parts> {
+    let mut parts = Parts::default();
+    for (bytes, node) in packed.iter().zip(nodes) {
+        let used = parts.used.entry(*node).or_default();
+        for group in Part::read(bytes)? {
+            let own = group.own_store().map(|(store, sum)| (store.name.as_str(), sum));
+            for store in &group.manifest.stores {
+                let sum = own.filter(|(name, _)| *name == store.name).map(|(_, sum)| sum);
+                let sum = sum.or_else(|| earlier.crc32c.get(&store.name).copied());
+                let sum = sum.ok_or_else(|| Error::internal("a file of frames without a checksum"))?;
+                parts.crc32c.insert(store.name.clone(), sum);
+                used.insert(store.name.clone());
+            }
+        }
+    }
+    Ok(parts)
+}
+
 /// A manifest that is put together.
 struct Merging {
     manifest: Manifest,
@@ -158,7 +194,7 @@ impl Merging {
     }
 
     fn add(&mut self, group: PackedGroup) -> Result<()> {
-        let PackedGroup { manifest, ranks, counts } = group;
+        let PackedGroup { manifest, ranks, counts, .. } = group;
         for (&number, rank) in ranks.iter().zip(manifest.ranks) {
             match self.ranks.get_mut(number) {
                 Some(place @ None) => *place = Some(rank),

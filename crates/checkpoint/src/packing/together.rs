@@ -2,19 +2,23 @@
 //!
 //! The middle phase needs no messages, so a thread that may not call MPI can do it while the program computes. With any
 //! number of processes the set has the same bytes.
+//!
+//! A set may also be made on disks that only the processes of one node see: then each node has a *part* of it, the manifest and
+//! the files of frames that its own processes have written.
 
 use std::fs::{File, Permissions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::time::{Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
 use crate::classes::frame_sizes::WORKER;
 use crate::disk::manifest::{Manifest, Store, Summary};
-use crate::disk::set::{MANIFEST, MANIFEST_COPY, Set, foreign, is_set};
-use crate::disk::sets::{directory_of, make_newest};
+use crate::disk::parts::{PARTS, Parts};
+use crate::disk::set::{MANIFEST, MANIFEST_COPY, SET, Set};
+use crate::disk::sets::{directory_of, make_newest, remove};
 use crate::disk::tree::Tree;
 use crate::files::scan::{Finder, Watched};
 use crate::packing::group::GroupPacker;
@@ -22,29 +26,59 @@ use crate::packing::grouping::{Group, check_sizes};
 use crate::packing::new_set::NewSet;
 use crate::packing::options::PackOptions;
 use crate::packing::packed::Packed;
-use crate::packing::part::{Part, merge};
+use crate::packing::part::{Counts, Part, merge, parts_of};
 use crate::packing::repeats::Earlier;
 use knarr_array::comm::{self, Comm, ROOT, agree};
 use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::wire::{Reader, put_bytes};
 use knarr_flow::engine::{Engine, Progress};
-use knarr_flow::output::{AtomicDirectory, DirectoryKind, Store as _};
-
-/// What is staged.
-const SET: DirectoryKind = DirectoryKind { noun: "checkpoint set", is: is_set, foreign, many_files: false };
+use knarr_flow::output::{AtomicDirectory, Store as _};
 
 /// Bytes that are copied at a time.
 const COPIED_AT_ONCE: usize = 1 << 20;
 
+/// Where processes write a set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In one directory that all of them see.
+    Shared,
+    /// In a directory of each node.
+    EachNode,
+}
+
+impl Place {
+    /// The rank that makes the directory which rank `comm.rank()` writes in, and publishes it.
+    fn maker(self, comm: &dyn Comm) -> usize {
+        match self {
+            Self::Shared => ROOT,
+            Self::EachNode => comm.node(),
+        }
+    }
+}
+
+/// What the parts of all processes make.
+struct Merged {
+    manifest: Manifest,
+    counts: Counts,
+    /// If each node has a part of the set.
+    parts: Option<Parts>,
+}
+
 /// A set that processes pack together. Dropped before [`Together::finish`] was called, it leaves nothing behind; all
 /// processes have to drop it then.
 pub struct Together {
+    place: Place,
     set: NewSet,
     /// Links and directories that the set has; of the process that publishes it.
     tree: Tree,
-    /// Of the process that publishes the set.
+    /// The rank that makes the directory and publishes it.
+    maker: usize,
+    /// Of that rank.
     staging: Option<AtomicDirectory>,
     /// Permission bits that the directory gets at most.
     mode: u32,
+    /// When the newest set was completed that is elsewhere.
+    after: Option<SystemTime>,
     begin: Instant,
 }
 
@@ -68,13 +102,47 @@ impl Together {
     /// On all processes that of one of them: `Usage` for impossible options or ones that differ, `Exists` if the target is
     /// there and may not be replaced, `Write`; what [`Set::open`] reports of the earlier set; as for [`comm::gather`].
     pub fn begin(engine: &Engine, comm: &dyn Comm, target: &Path, options: &PackOptions) -> Result<Self> {
+        Self::begin_in(Place::Shared, engine, comm, target, options)
+    }
+
+    /// The same on disks of nodes: `target` and the earlier set are paths on the node of the process, and each node gets its part.
+    /// The set is newer than one that was completed elsewhere at the time `after`.
+    ///
+    /// # Errors
+    /// As for [`Together::begin`]; `Usage` for second copies, which the other nodes are for.
+    pub(crate) fn begin_on_nodes(
+        engine: &Engine,
+        comm: &dyn Comm,
+        target: &Path,
+        options: &PackOptions,
+        after: Option<SystemTime>,
+    ) -> Result<Self> {
+        Ok(Self { after, ..Self::begin_in(Place::EachNode, engine, comm, target, options)? })
+    }
+
+    fn begin_in(place: Place, engine: &Engine, comm: &dyn Comm, target: &Path, options: &PackOptions) -> Result<Self> {
         let begin = Instant::now();
-        let opened = check_options(engine, options).and_then(|()| open_base(engine, options));
+        let opened = check_options(engine, options).and_then(|()| match place {
+            Place::EachNode if options.copies > 1 => {
+                Err(Error::usage("second copies of a set that nodes have parts of"))
+            }
+            _ => open_base(engine, options),
+        });
         let base = agree(comm, opened)?;
-        let staged = if comm.rank() == ROOT { stage(target, options, base.as_ref()).map(Some) } else { Ok(None) };
+        let maker = place.maker(comm);
+        let staged =
+            if comm.rank() == maker { stage(place, target, options, base.as_ref()).map(Some) } else { Ok(None) };
         let (staging, begun) = agree(comm, staged)?.unzip();
-        let begun = comm::share(comm, &begun)?.ok_or_else(|| Error::internal("rank 0 made no directory"))?;
-        let same = match begun.options == text(target, options) {
+        let begun: Vec<Option<SetStart>> = match place {
+            Place::Shared => vec![comm::share(comm, &begun)?],
+            Place::EachNode => {
+                let all = comm::all_gather(comm, &comm::written(&begun)?)?;
+                all.iter().map(|bytes| comm::read(bytes)).collect::<Result<_>>()?
+            }
+        };
+        let nobody = || Error::internal("no rank made the directory");
+        let begun = begun.into_iter().nth(maker).flatten().ok_or_else(nobody)?;
+        let same = match begun.options == text(place, target, options) {
             true => Ok(()),
             false => {
                 Err(Error::usage("target or options are not those of rank 0").hint("give all ranks the same ones"))
@@ -89,7 +157,7 @@ impl Together {
             base,
             linked: begun.linked,
         };
-        Ok(Self { set, tree: Tree::default(), staging, mode: begun.mode, begin })
+        Ok(Self { place, set, tree: Tree::default(), maker, staging, mode: begun.mode, after: None, begin })
     }
 
     /// Gives the set links and directories. What rank 0 says counts.
@@ -128,12 +196,23 @@ impl Together {
         let part = part.and_then(|part| part.watched.iter().try_for_each(Watched::check).map(|()| part));
         let part = agree(comm, part)?;
         let parts = comm::gather(comm, ROOT, &part.bytes)?;
+        let merged = match self.place {
+            Place::Shared => agree(comm, parts.map(|parts| self.merge(&parts)).transpose())?,
+            Place::EachNode => Some(self.merge_on_nodes(comm, parts)?),
+        };
         let staging = self.staging.take();
-        let published = staging.zip(parts).map(|(staging, parts)| self.publish(staging, &parts)).transpose();
-        agree(comm, published)
+        let is_maker = staging.is_some();
+        let published = staging.zip(merged).map(|(staging, merged)| self.publish(staging, merged)).transpose();
+        let is_published = is_maker && published.is_ok();
+        let agreed = agree(comm, published);
+        if agreed.is_err() && is_published {
+            // Some node lacks its part: the step is given up.
+            let _ = remove(&self.set.target);
+        }
+        Ok(agreed?.filter(|_| comm.rank() == ROOT))
     }
 
-    fn publish(&self, mut staging: AtomicDirectory, parts: &[Vec<u8>]) -> Result<Packed> {
+    fn merge(&self, parts: &[Vec<u8>]) -> Result<Merged> {
         let options = &self.set.options;
         let summary = Summary {
             program: concat!("knarr ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -151,13 +230,46 @@ impl Together {
             .check(manifest.ranks.iter().map(|rank| rank.name.as_slice()))
             .map_err(|error| Error::usage(error.message()).hint("pack from a directory that holds each name once"))?;
         counts.lacked |= manifest.tree.lacked();
+        Ok(Merged { manifest, counts, parts: None })
+    }
+
+    /// What rank 0 has merged, on all ranks. Collective.
+    fn merge_on_nodes(&self, comm: &dyn Comm, parts: Option<Vec<Vec<u8>>>) -> Result<Merged> {
+        let nodes = comm::nodes(comm)?;
+        let merge = |bytes: Vec<Vec<u8>>| {
+            let merged = self.merge(&bytes)?;
+            let earlier = self.set.base.as_ref().map(|base| Parts::read(base.path())).transpose()?.unwrap_or_default();
+            let parts = parts_of(&bytes, &nodes, &earlier)?;
+            Ok(Merged { parts: Some(parts), ..merged })
+        };
+        let merged = agree(comm, parts.map(merge).transpose())?;
+        let mut message = Vec::new();
+        if let Some(merged) = &merged {
+            put_bytes(&mut message, &merged.manifest.body()?);
+            put_bytes(&mut message, &comm::written(&(&merged.parts, merged.counts.lacked))?);
+        }
+        let message = comm::broadcast(comm, ROOT, message)?;
+        if let Some(merged) = merged {
+            return Ok(merged);
+        }
+        let mut reader = Reader::new("message", &message);
+        let manifest = Manifest::read_body(reader.bytes()?)?;
+        let (parts, lacked) = comm::read(reader.bytes()?)?;
+        Ok(Merged { manifest, counts: Counts { lacked, ..Counts::default() }, parts })
+    }
+
+    fn publish(&self, mut staging: AtomicDirectory, merged: Merged) -> Result<Packed> {
+        let Merged { mut manifest, counts, parts } = merged;
         self.unlink_unused(&manifest)?;
-        let copied = if options.copies > 1 { self.copy_shared(&mut manifest)? } else { 0 };
-        self.check_stores(&manifest)?;
+        let copied = if self.set.options.copies > 1 { self.copy_shared(&mut manifest)? } else { 0 };
+        self.check_stores(&manifest, |name| parts.as_ref().is_none_or(|parts| parts.has(self.maker, name)))?;
         let bytes = manifest.write(&self.set.engine.codecs)?;
+        if let Some(parts) = &parts {
+            staging.write(PARTS, &comm::written(parts)?)?;
+        }
         staging.write(MANIFEST_COPY, &bytes)?;
         staging.write(MANIFEST, &bytes)?;
-        make_newest(&self.set.directory.join(MANIFEST), directory_of(&self.set.target));
+        make_newest(&self.set.directory.join(MANIFEST), directory_of(&self.set.target), self.after);
         self.open_to(counts.lacked)?;
         self.set.engine.check_cancelled()?;
         Box::new(staging).publish()?;
@@ -175,13 +287,14 @@ impl Together {
     }
 
     /// Refuses to publish a set whose files somebody took away while they were written.
-    fn check_stores(&self, manifest: &Manifest) -> Result<()> {
+    fn check_stores(&self, manifest: &Manifest, is_own: impl Fn(&str) -> bool) -> Result<()> {
         let is_there = |name: &str, store: &Store| {
             std::fs::metadata(self.set.directory.join(name)).is_ok_and(|found| found.len() == store.length)
         };
         let is_whole =
             |store: &&Store| is_there(&store.name, store) && (!store.has_copy || is_there(&store.copy_name(), store));
-        manifest.stores.iter().find(|store| !is_whole(store)).map_or(Ok(()), |store| {
+        let mut own = manifest.stores.iter().filter(|store| is_own(&store.name));
+        own.find(|store| !is_whole(store)).map_or(Ok(()), |store| {
             Err(Error::new(
                 ErrorKind::Write,
                 format!("'{}' was removed or changed while the set was written", store.name),
@@ -297,7 +410,12 @@ fn open_base(engine: &Engine, options: &PackOptions) -> Result<Option<Set>> {
 /// Makes the directory, with links to the stores of the earlier set where the file system has them: so this set stays
 /// whole when that one is removed. All are linked before anything is packed, so that what a group uses depends on no
 /// other group.
-fn stage(target: &Path, options: &PackOptions, base: Option<&Set>) -> Result<(AtomicDirectory, SetStart)> {
+fn stage(
+    place: Place,
+    target: &Path,
+    options: &PackOptions,
+    base: Option<&Set>,
+) -> Result<(AtomicDirectory, SetStart)> {
     if let Some(parent) = target.parent() {
         std::fs::create_dir_all(parent).map_err(|error| Error::write(parent, &error))?;
     }
@@ -312,10 +430,18 @@ fn stage(target: &Path, options: &PackOptions, base: Option<&Set>) -> Result<(At
     let stores = base.iter().flat_map(|set| set.manifest().stores.iter().map(|store| (*set, store.name.as_str())));
     let linked = stores.map(link).collect();
     let directory = staging.dir().file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-    Ok((staging, SetStart { directory, linked, mode, options: text(target, options) }))
+    Ok((staging, SetStart { directory, linked, mode, options: text(place, target, options) }))
 }
 
 /// What has to be the same on all processes.
-fn text(target: &Path, options: &PackOptions) -> String {
-    format!("{}: {options:?}", target.display())
+fn text(place: Place, target: &Path, options: &PackOptions) -> String {
+    match place {
+        Place::Shared => format!("{}: {options:?}", target.display()),
+        // Each node has paths of its own, and of the earlier set the name has to do.
+        Place::EachNode => {
+            let name = |path: &Path| path.file_name().map(PathBuf::from);
+            let base = options.base.as_deref().and_then(name);
+            format!("{:?}: {:?}", name(target), PackOptions { base, ..options.clone() })
+        }
+    }
 }

@@ -20,7 +20,7 @@ use knarr_testing::data::Random;
 
 use crate::common::{Dir, engine};
 
-fn options(dir: &Dir) -> Options {
+pub(crate) fn options(dir: &Dir) -> Options {
     // What is chosen does not matter here, only that it comes back.
     let pack = PackOptions { scheme: Scheme::Aware, goal: "speed".parse().unwrap(), ..PackOptions::default() };
     let resources = Resources { spool: Some(dir.join("")), jobs: 1, ..Resources::default() };
@@ -59,12 +59,12 @@ fn native() -> knarr_array::array::Endian {
     if cfg!(target_endian = "big") { knarr_array::array::Endian::Big } else { knarr_array::array::Endian::Little }
 }
 
-fn put_region<C: Comm>(session: &mut Session<C>, seed: u64, shape: &[u64], region: &Region) -> Result<()> {
+pub(crate) fn put_region<C: Comm>(session: &mut Session<C>, seed: u64, shape: &[u64], region: &Region) -> Result<()> {
     let share = Share::Global { shape: shape.to_vec(), region: region.clone() };
     put(session, &format!("field {seed}"), &values(seed, region), DType::F32, share)
 }
 
-fn check_region(restart: &Restart, seed: u64, region: &Region) -> Result<()> {
+pub(crate) fn check_region(restart: &Restart, seed: u64, region: &Region) -> Result<()> {
     let wanted = values(seed, region);
     let mut found = vec![0xAA; wanted.len()];
     restart.read(&format!("field {seed}"), region, &mut found)?;
@@ -94,7 +94,7 @@ fn divide(region: Region, parts: usize, random: &mut Random) -> Vec<Region> {
 }
 
 /// All that failed, or the values.
-fn all<T>(results: Vec<Result<T>>) -> Vec<T> {
+pub(crate) fn all<T>(results: Vec<Result<T>>) -> Vec<T> {
     results.into_iter().map(|result| result.unwrap_or_else(|error| panic!("{error}"))).collect()
 }
 

@@ -5,6 +5,7 @@ mod common;
 mod damage;
 mod filtered;
 mod golden;
+mod levels;
 mod library;
 mod round_trip;
 mod shared;

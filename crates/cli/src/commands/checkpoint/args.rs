@@ -32,6 +32,8 @@ pub(crate) enum Command {
     Watch(Watch),
     /// Remove all but the newest sets
     Prune(Prune),
+    /// Bring steps from the disk of this node to the directory of sets, after the program has ended
+    Scavenge(Scavenge),
     /// Show how long to compute between two checkpoints, by the formulas of Young and Daly
     Advise(Advise),
 }
@@ -221,6 +223,21 @@ pub(crate) struct Prune {
     /// Print what would be removed; remove nothing
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
+    /// JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Scavenge {
+    /// Directory on a disk of this node: what the program had as option 'local'
+    #[arg(value_name = "LOCAL")]
+    pub(crate) local: PathBuf,
+    /// Directory of sets of the program
+    #[arg(short, long, value_name = "SETS")]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) resources: Resources,
     /// JSON on standard output
     #[arg(long)]
     pub(crate) json: bool,

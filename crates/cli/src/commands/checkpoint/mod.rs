@@ -8,6 +8,7 @@ mod pack;
 mod processes;
 mod prune;
 mod restore;
+mod scavenge;
 mod show;
 mod watch;
 
@@ -25,6 +26,7 @@ pub(crate) fn run(arguments: &Checkpoint) -> Result<u8> {
         Command::Advise(arguments) => advise::run(arguments),
         Command::Watch(arguments) => watch::run(arguments),
         Command::Prune(arguments) => prune::run(arguments),
+        Command::Scavenge(arguments) => scavenge::run(arguments),
         Command::Pack(arguments) => pack::run(arguments),
         Command::Restore(arguments) => restore::run(arguments),
         Command::List(arguments) => show::list(arguments),

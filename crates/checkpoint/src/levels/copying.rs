@@ -1,0 +1,70 @@
+//! One file of frames, copied and compared with its checksum.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use crate::disk::manifest::Store;
+use knarr_array::error::{Error, Result};
+use knarr_flow::engine::Engine;
+use knarr_flow::output::temporary_name;
+
+/// Bytes that are read at a time. Links carry so many.
+pub(super) const PIECE: usize = 4 << 20;
+
+/// A file of frames that is to be copied, with its CRC-32C.
+#[derive(Debug, Clone)]
+pub(super) struct Copied {
+    pub(super) store: Store,
+    pub(super) crc32c: u32,
+}
+
+impl Copied {
+    /// Makes the file in `directory` of what `read` reads, a piece at a time from an offset. It appears there whole and synced.
+    ///
+    /// # Errors
+    /// That of `read`; `Write`; `Corrupt` for other bytes than were packed; `Interrupted`.
+    pub(super) fn make(
+        &self,
+        engine: &Engine,
+        directory: &Path,
+        mut read: impl FnMut(u64, usize) -> Result<Vec<u8>>,
+    ) -> Result<()> {
+        let path = directory.join(&self.store.name);
+        let hidden = directory.join(temporary_name(self.store.name.as_ref()));
+        let write_error = |error: std::io::Error| Error::write(&path, &error);
+        let mut copy = || {
+            let mut file = File::create(&hidden).map_err(write_error)?;
+            let (mut at, mut sum) = (0, 0);
+            while at < self.store.length {
+                engine.check_cancelled()?;
+                let length = usize::try_from(self.store.length - at).map_or(PIECE, |left| left.min(PIECE));
+                let piece = read(at, length)?;
+                if piece.len() != length {
+                    return Err(Error::internal("a piece of another length than was asked for"));
+                }
+                sum = crc32c::crc32c_append(sum, &piece);
+                file.write_all(&piece).map_err(write_error)?;
+                at += length as u64;
+            }
+            if sum != self.crc32c {
+                let what = format!("its CRC-32C is {sum:08x}, not {:08x} as when it was packed", self.crc32c);
+                return Err(Error::corrupt(what).hint_damage("set").at(self.store.name.clone()));
+            }
+            file.sync_all().and_then(|()| fs::rename(&hidden, &path)).map_err(write_error)
+        };
+        copy().inspect_err(|_| drop(fs::remove_file(&hidden)))
+    }
+}
+
+/// Reads a piece of a file of frames in `part`.
+///
+/// # Errors
+/// `Read`.
+pub(super) fn piece(part: &Path, name: &str, at: u64, length: usize) -> Result<Vec<u8>> {
+    let path = part.join(name);
+    let mut bytes = vec![0; length];
+    let read = File::open(&path).and_then(|file| file.read_exact_at(&mut bytes, at));
+    read.map_err(|error| Error::read(&path, &error)).map(|()| bytes)
+}

@@ -1,0 +1,279 @@
+//! Steps that are complete on disks of nodes first: which of them reach the directory of sets, and what a lost node costs.
+
+#![allow(clippy::panic, reason = "tests report by panicking")]
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use knarr_array::comm::{Comm, Threads};
+use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::region::Region;
+use knarr_checkpoint::levels::{Every, LevelOptions, Protection, Scavenged, scavenge};
+use knarr_checkpoint::library::{Options, Session};
+use knarr_checkpoint::{Set, sets, verify};
+use knarr_flow::engine::Silent;
+
+use crate::common::{Dir, engine};
+use crate::library::{all, check_region, options, put_region};
+
+const SHAPE: [u64; 2] = [60, 700];
+/// Three nodes, the last one with one rank.
+const NODES: [usize; 5] = [0, 0, 2, 2, 4];
+
+/// Options of a rank on the node `node`.
+fn on_node(dir: &Dir, node: usize, change: impl Fn(&mut LevelOptions)) -> Options {
+    let mut levels = LevelOptions { local: Some(local(dir, node)), ..LevelOptions::default() };
+    change(&mut levels);
+    Options { levels, ..options(dir) }
+}
+
+fn local(dir: &Dir, node: usize) -> PathBuf {
+    dir.join(&format!("node-{node}"))
+}
+
+fn open<C: Comm>(dir: &Dir, comm: C, change: impl Fn(&mut LevelOptions)) -> Result<Session<C>> {
+    let options = on_node(dir, comm.node(), change);
+    Session::open(comm, &dir.join("sets"), Ok((engine(1), options)))
+}
+
+/// The part of the global array that a rank has.
+fn own(rank: usize, ranks: usize) -> Region {
+    let rows = SHAPE[0] / ranks as u64;
+    Region { start: vec![rank as u64 * rows, 0], count: vec![rows, SHAPE[1]] }
+}
+
+/// Writes steps. Values of step n are those of the array n.
+fn write<C: Comm>(session: &mut Session<C>, (rank, ranks): (usize, usize), steps: std::ops::Range<u64>) -> Result<()> {
+    for step in steps {
+        session.begin(step)?;
+        put_region(session, step, &SHAPE, &own(rank, ranks))?;
+        session.commit()?;
+        session.wait()?;
+    }
+    Ok(())
+}
+
+/// A program that writes steps and ends well, or is gone before it closes. Returns the warnings of rank 0.
+fn program(
+    dir: &Dir,
+    steps: std::ops::Range<u64>,
+    ends: bool,
+    change: impl Fn(&mut LevelOptions) + Send + Sync,
+) -> Vec<Error> {
+    all(Threads::run(Threads::on_nodes(&NODES), |comm| {
+        let place = (comm.rank(), comm.size());
+        let mut session = open(dir, comm, &change)?;
+        write(&mut session, place, steps.clone())?;
+        let warnings = session.take_warnings();
+        if ends {
+            session.close()?;
+        }
+        Ok(warnings)
+    }))
+    .swap_remove(0)
+}
+
+/// Restarts on `ranks` ranks of one node, or with the disks of all nodes. Returns the step, with the warnings of rank 0.
+fn restart(dir: &Dir, nodes: &[usize], step: Option<u64>) -> (Option<u64>, Vec<Error>) {
+    all(Threads::run(Threads::on_nodes(nodes), |comm| {
+        let mut session = open(dir, comm, |_| {})?;
+        let restart = session.restart(step, true)?;
+        if let Some(restart) = &restart {
+            check_region(restart, restart.step(), &Region::whole(&SHAPE))?;
+        }
+        let warnings = session.take_warnings();
+        session.close()?;
+        Ok((restart.map(|restart| restart.step()), warnings))
+    }))
+    .swap_remove(0)
+}
+
+/// Steps in the directory of sets, each of them whole.
+fn flushed(dir: &Dir) -> Vec<u64> {
+    let paths = sets::completed(&dir.join("sets")).unwrap();
+    for path in &paths {
+        let set = Set::open(path, &engine(1).codecs).unwrap();
+        assert!(verify(&engine(1), &set, &Silent).unwrap().damage.is_empty());
+        assert!(!path.join("parts.json").exists());
+    }
+    let mut steps: Vec<u64> = paths.iter().filter_map(|path| sets::step(path)).collect();
+    steps.sort_unstable();
+    steps
+}
+
+/// Where a node has its sets.
+fn place(dir: &Dir, node: usize) -> PathBuf {
+    let mut found: Vec<PathBuf> =
+        std::fs::read_dir(local(dir, node)).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    found.swap_remove(0)
+}
+
+/// Files of frames that lie on a node of a step.
+fn stores(dir: &Dir, node: usize, step: u64) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(sets::of_step(&place(dir, node), step)).unwrap();
+    let mut found: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    found.retain(|path| path.file_name().unwrap().to_str().unwrap().starts_with("group-"));
+    found.sort();
+    found
+}
+
+fn never(levels: &mut LevelOptions) {
+    levels.flush = Every::Sets(1000);
+}
+
+#[test]
+fn some_steps_reach_the_directory_of_sets_and_the_last_one_always() {
+    let dir = Dir::new();
+    let every = |levels: &mut LevelOptions| levels.flush = Every::Sets(3);
+    assert!(program(&dir, 1..6, true, every).is_empty());
+    assert_eq!(flushed(&dir), [3, 5]);
+    for node in [0, 2, 4] {
+        // Its own file, and that of the node before.
+        assert_eq!((stores(&dir, node, 4).len(), stores(&dir, node, 5).len()), (2, 2));
+        assert!(!sets::of_step(&place(&dir, node), 3).exists());
+    }
+    assert_eq!(restart(&dir, &[0, 0, 0], None), (Some(5), vec![]));
+    assert_eq!(restart(&dir, &NODES, Some(3)).0, Some(3));
+    let time = |levels: &mut LevelOptions| levels.flush = Every::Time(Duration::from_secs(3600));
+    assert!(program(&dir, 6..8, true, time).is_empty());
+    assert_eq!(flushed(&dir), [3, 5, 7]);
+}
+
+#[test]
+fn a_set_that_was_brought_is_the_one_that_is_packed_without_levels() {
+    let dir = Dir::new();
+    program(&dir, 7..8, true, |_| {});
+    let brought = dir.join("brought");
+    std::fs::rename(dir.join("sets"), &brought).unwrap();
+    all(Threads::run(Threads::on_nodes(&NODES), |comm| {
+        let place = (comm.rank(), comm.size());
+        let mut session = Session::open(comm, &dir.join("sets"), Ok((engine(1), options(&dir))))?;
+        write(&mut session, place, 7..8)?;
+        session.close()
+    }));
+    let bytes = |name: &str| crate::common::bytes(&dir, &format!("{name}/step_7"));
+    assert!(bytes("brought") == bytes("sets"));
+}
+
+#[test]
+fn a_program_that_was_killed_loses_no_step_that_was_complete() {
+    let dir = Dir::new();
+    program(&dir, 1..4, false, never);
+    assert!(flushed(&dir).is_empty());
+    assert_eq!(restart(&dir, &NODES, None), (Some(3), vec![]));
+    assert_eq!(flushed(&dir), [3]);
+    // It goes on with other steps, and stops again.
+    program(&dir, 4..6, false, never);
+    assert_eq!(restart(&dir, &NODES, Some(4)).0, Some(4));
+    assert_eq!(restart(&dir, &NODES, None).0, Some(5));
+}
+
+#[test]
+fn a_lost_node_costs_no_step_if_another_one_keeps_copies() {
+    for lost in [0, 2, 4] {
+        let dir = Dir::new();
+        program(&dir, 1..3, false, never);
+        std::fs::remove_dir_all(local(&dir, lost)).unwrap();
+        assert_eq!(restart(&dir, &NODES, None), (Some(2), vec![]), "node {lost}");
+    }
+    // Without them: the step that had reached the directory of sets.
+    let dir = Dir::new();
+    program(&dir, 1..2, true, |levels| levels.protection = Protection::None);
+    program(&dir, 2..4, false, |levels| {
+        levels.protection = Protection::None;
+        never(levels);
+    });
+    assert_eq!(stores(&dir, 2, 3).len(), 1);
+    std::fs::remove_dir_all(local(&dir, 2)).unwrap();
+    assert_eq!(restart(&dir, &NODES, None), (Some(1), vec![]));
+}
+
+#[test]
+fn two_neighbours_that_are_lost_cost_the_newest_steps_and_no_more() {
+    let dir = Dir::new();
+    program(&dir, 1..2, true, |_| {});
+    program(&dir, 2..4, false, never);
+    for lost in [0, 2] {
+        std::fs::remove_dir_all(local(&dir, lost)).unwrap();
+    }
+    assert_eq!(restart(&dir, &NODES, None).0, Some(1));
+}
+
+/// Changes a byte in the middle of a file.
+fn damage(path: &Path) {
+    let mut bytes = std::fs::read(path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x40;
+    // Steps share files by links.
+    std::fs::remove_file(path).unwrap();
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_damaged_file_on_a_node_is_named_and_an_older_step_serves() {
+    let dir = Dir::new();
+    program(&dir, 1..3, false, never);
+    // The other copy lies on the next node, and which of them is read is not known.
+    for node in [0, 2, 4] {
+        stores(&dir, node, 2).iter().for_each(|store| damage(store));
+    }
+    let (step, warnings) = restart(&dir, &NODES, None);
+    assert_eq!(step, Some(1));
+    let text = warnings.iter().map(ToString::to_string).collect::<String>();
+    assert!(text.contains("step 2 is on the nodes") && text.contains("CRC-32C") && text.contains("group-"), "{text}");
+    assert_eq!(flushed(&dir), [1]);
+    assert!(dir.names("sets").iter().all(|name| name == "step_1"), "{:?}", dir.names("sets"));
+}
+
+#[test]
+fn nodes_that_are_given_back_bring_their_parts_one_by_one() {
+    let dir = Dir::new();
+    program(&dir, 1..4, false, |levels| {
+        levels.protection = Protection::None;
+        never(levels);
+    });
+    let bring = |node| scavenge(&engine(1), &local(&dir, node), &dir.join("sets"), &Silent).unwrap();
+    let waits = |found: &[Scavenged]| match found {
+        [Scavenged::Waits(3, of_third), Scavenged::Waits(2, _)] => of_third.len(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((waits(&bring(0)), waits(&bring(4)), waits(&bring(4))), (2, 1, 1));
+    assert!(flushed(&dir).is_empty());
+    assert_eq!(bring(2), [Scavenged::Complete(3)]);
+    assert_eq!(bring(0), [Scavenged::There(3)]);
+    assert_eq!(flushed(&dir), [3]);
+    assert_eq!(restart(&dir, &[0], None).0, Some(3));
+    let nothing = scavenge(&engine(1), &dir.join("other"), &dir.join("sets"), &Silent).unwrap_err();
+    assert_eq!(nothing.kind(), ErrorKind::NotFound);
+    // With copies on other nodes not all have to.
+    let dir = Dir::new();
+    program(&dir, 1..4, false, never);
+    let bring = |node| scavenge(&engine(1), &local(&dir, node), &dir.join("sets"), &Silent).unwrap();
+    assert_eq!(waits(&bring(4)), 1);
+    assert_eq!(bring(0), [Scavenged::Complete(3)]);
+    assert_eq!(flushed(&dir), [3]);
+}
+
+#[test]
+fn ranks_that_are_told_other_things_all_learn_of_it() {
+    let dir = Dir::new();
+    let results = Threads::run(Threads::on_nodes(&NODES), |comm| {
+        let rank = comm.rank();
+        open(&dir, comm, |levels| levels.keep = 2 + rank / 3).map(drop)
+    });
+    for result in results {
+        let error = result.unwrap_err();
+        assert!(error.to_string().contains("options of levels are not those of rank 0"), "{error}");
+    }
+}
+
+#[test]
+fn a_node_without_a_disk_is_an_error_on_all_ranks() {
+    let dir = Dir::new();
+    std::fs::write(local(&dir, 2), b"no directory").unwrap();
+    for result in Threads::run(Threads::on_nodes(&NODES), |comm| open(&dir, comm, |_| {}).map(drop)) {
+        let error = result.unwrap_err();
+        assert!(error.kind() == ErrorKind::Write && error.to_string().contains("node-2"), "{error}");
+    }
+}
