@@ -19,6 +19,7 @@
     run.py conversion [--repeats N]
     run.py transfer [--repeats N]
     run.py transfer-nodes [--repeats N]
+    run.py stage [--repeats N]
     run.py io-scale
     run.py transfer-scale
     run.py memory  [--max-mem 128M]
@@ -78,13 +79,14 @@ import scale_reports
 import several_jobs
 import several_nodes
 import slowed
-import staging
 import transfer
 import transfer_nodes
 import writing
 from data import INPUTS, write_inputs
 from equality import require_equal
 from measure import host_class, machine, run_measured
+from stage import comparison as stage
+from stage import page as stage_page
 
 RUNS = Path(__file__).resolve().parent / "runs"
 PACKAGES = (
@@ -227,9 +229,6 @@ COMPARISONS = {
     "write": Comparison(
         "what writing costs one process under knarr run", lambda _: writing.measure_write(), writing.table, None, False
     ),
-    "stage": Comparison(
-        "bursts of output through emulated tiers", lambda _: staging.measure_stage(), staging.table, None, False
-    ),
     "overhead": Comparison(
         "knarr run for a program with no file that matches",
         lambda _: overhead.measure_overhead(),
@@ -331,6 +330,15 @@ def run_io(options: argparse.Namespace, facts: dict[str, object]) -> None:
         print(f"\n## {place}\n\n{parallel_output.table(results, place).markdown()}")
     print(f"\n## Calls of other sizes, in memory\n\n{parallel_output.table_of_calls(of_calls).markdown()}")
     output_page.write_page(save("io", results + of_calls, facts).with_suffix(".html"), results, of_calls, header(facts))
+
+
+def run_stage(options: argparse.Namespace, facts: dict[str, object]) -> None:
+    results = stage.measure(options.repeats, report)
+    print(header(facts))
+    print(stage.table(results))
+    page = save("stage", results, facts).with_suffix(".html")
+    stage_page.write_page(page, results, header(facts))
+    print(f"page: bench/runs/{page.name}")
 
 
 def run_scale(options: argparse.Namespace, facts: dict[str, object]) -> None:
@@ -436,6 +444,9 @@ def main() -> None:
     output = kinds.add_parser("io", help="how long output blocks an MPI program")
     output.add_argument("--repeats", type=int, default=3)
     output.set_defaults(run=run_io)
+    bursts = kinds.add_parser("stage", help="bursts of output through emulated tiers, and a simulation at scale")
+    bursts.add_argument("--repeats", type=int, default=3)
+    bursts.set_defaults(run=run_stage)
     larger = kinds.add_parser("io-scale", help="a model of output at 288, 8,192 and 100,000 ranks")
     larger.set_defaults(run=run_scale, kind="io-scale", report=scale_reports.output)
     wider = kinds.add_parser("transfer-scale", help="a model of coupled programs on up to 100,000 nodes")
@@ -465,7 +476,7 @@ def main() -> None:
             compared.add_argument("--repeats", type=int, default=comparison.repeats)
         compared.set_defaults(run=run_comparison, kind=kind, repeats=comparison.repeats)
     options = parser.parse_args()
-    own_inputs = (run_auto, run_checkpoint, run_scale)
+    own_inputs = (run_auto, run_checkpoint, run_scale, run_stage)
     if options.run is run_comparison:
         needs_inputs = COMPARISONS[options.kind].needs_inputs
     else:
