@@ -20,7 +20,7 @@ import pytest
 from conftest import KNARR, sets_in
 from running import until
 
-TIME_LIMIT_S = 120
+TIME_LIMIT_S = 300
 PATTERN = "restart_{step}_{rank}.h5"
 
 

@@ -24,7 +24,7 @@ from injecting import SOURCES, Injector, logged
 from running import MPIRUN, until
 from test_pnetcdf import HERE, RULE, compiled
 
-TIME_LIMIT_S = 60
+TIME_LIMIT_S = 300
 SHARED_MEMORY = Path("/dev/shm")
 
 pytestmark = pytest.mark.usefixtures("own_memory")

@@ -19,7 +19,7 @@ from nodes import SHARED_MEMORY, Launcher, launcher_of, records
 from running import until
 from test_pnetcdf import HERE, RULE, compiled
 
-TIME_LIMIT_S = 60
+TIME_LIMIT_S = 300
 SHORT, LENGTH = 1 << 20, 1 << 22
 """Noise of so many numbers takes a while to be encoded: longer than a shell takes to start, and than Python does."""
 

@@ -221,7 +221,7 @@ def test_a_file_that_stays_open_through_its_datasets(run):
         print(os.path.getsize("a.h5"), flush=True)
         dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, FIELD)
         del dataset
-        deadline = time.time() + 60
+        deadline = time.time() + 250
         while h5py.File("a.h5")["T"].chunks is None and time.time() < deadline:
             time.sleep(0.1)
         print(h5py.File("a.h5")["T"].chunks, flush=True)

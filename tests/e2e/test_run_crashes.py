@@ -21,7 +21,7 @@ TWO_FILES = """
 for name in ("crash.h5", "later.h5"):
     with h5py.File(name, "w") as file:
         file["T"] = FIELD
-deadline = time.time() + 60
+deadline = time.time() + 250
 while h5py.File("later.h5")["T"].chunks is None:
     assert time.time() < deadline
     time.sleep(0.01)

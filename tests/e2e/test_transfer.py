@@ -22,7 +22,7 @@ from test_pnetcdf import SHARED_MEMORY, compiled
 
 PROGRAMS = Path(__file__).with_name("transfer_programs")
 BENCH = Path(__file__).resolve().parents[2] / "bench" / "io"
-TIME_LIMIT_S = 100
+TIME_LIMIT_S = 300
 RULE = """
 [[file]]
 pattern = "*.nc"

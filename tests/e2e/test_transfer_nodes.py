@@ -31,7 +31,7 @@ __all__ = ["coupled", "networks"]
 
 LINKS = {"tcp": None, "ucx": "ucp"}
 """What values go over, and the library that it needs."""
-SOON_S = 25
+SOON_S = 50
 """Somebody who is silent is gone after 5 s, and is asked twice."""
 
 
