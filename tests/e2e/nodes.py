@@ -18,7 +18,7 @@ from pathlib import Path
 
 import h5py
 
-from running import MPIRUN, forget, is_abandoned
+from running import MPIRUN, forget, is_abandoned, until
 
 ALL = '[[file]]\npattern = "*"\n'
 RANKS = 4
@@ -173,7 +173,7 @@ def waiting(job: Launcher, *command: object, nodes: str = "aabb") -> subprocess.
     """A job whose file is open, with all its values, until there is a file 'go'."""
     process = job.start(*command, "wait", nodes=nodes)
     part(job, 1)
-    time.sleep(1.5)
+    until((job.folder / "waits").exists, "not all is put", of=process)
     return process
 
 

@@ -304,7 +304,8 @@ def test_a_launcher_that_is_killed_leaves_what_can_be_finished(job, knarr, block
 
 def test_a_launcher_of_another_rank_that_is_killed_ends_the_job(job, knarr, blocks, plain):
     process = job.start(blocks, "hist.nc", STEPS, ROWS, "wait", nodes=None)
-    places = until(lambda: [place for place, _ in records(job.folder) if (place / "log.3").exists()])
+    until((job.folder / "waits").exists, "not all is put")
+    places = [place for place, _ in records(job.folder) if (place / "log.3").exists()]
     first = {launcher_of(place) for place in places}
     found = subprocess.run(["pgrep", "-f", f"{job.top}/knarr.toml"], check=True, capture_output=True, text=True)
     others = [int(pid) for pid in found.stdout.split() if int(pid) not in first | {process.pid}]
@@ -384,7 +385,7 @@ def test_nodes_with_networks_of_their_own(job, knarr, blocks, plain, networks, i
     process = job.start(*back, "wait" if is_cut else "", nodes="aabb", within=["sh", enter])
     if is_cut:
         part(job, 1)
-        time.sleep(1.5)
+        until((job.folder / "waits").exists, "not all is put")
         subprocess.run(["ip", "link", "set", networks["b"], "down"], check=True)
         (job.folder / "go").touch()
     begin = time.monotonic()

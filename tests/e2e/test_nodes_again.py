@@ -352,5 +352,5 @@ def test_a_launcher_that_is_killed(job, knarr, hdf5, node, when):
     (job.folder / "go").touch()
     job.finish(process)
     knarr("verify", expected, hist)
-    assert {path.name for path in job.folder.iterdir()} <= {"hist.h5", "hist.h5.knarr.json", "go"}
+    assert {path.name for path in job.folder.iterdir()} <= {"hist.h5", "hist.h5.knarr.json", "waits", "go"}
     forget(job.top)
