@@ -285,10 +285,17 @@ def paused(run: Runner, program: Path, *steps: str) -> tuple[subprocess.Popen[st
     return process, (run.folder / "go").touch
 
 
+def await_close(process: subprocess.Popen[str]) -> None:
+    """The program has closed the file that the launcher, which is stopped, is to make."""
+    spools = Path("/dev/shm")
+    until(lambda: list(spools.glob(f"knarr-spool-{process.pid}-*/*/handed-over.json")), "it is not closed")
+
+
 def test_a_call_waits_for_a_launcher_that_is_stopped(run, programs):
     process, go = paused(run, programs["hdf5"], "stat", "touch seen")
     go()
-    time.sleep(1)
+    await_close(process)
+    time.sleep(2)
     assert process.poll() is None and not (run.folder / "seen").exists()
     process.send_signal(signal.SIGCONT)
     ran = run.finish(process)
@@ -303,11 +310,12 @@ def test_a_call_waits_for_a_launcher_that_is_stopped(run, programs):
 def test_a_launcher_that_is_killed_ends_every_wait(run, programs, step):
     process, go = paused(run, programs["hdf5"], step)
     go()
+    await_close(process)
     time.sleep(0.5)
     begin = time.monotonic()
     process.kill()
     out, _ = process.communicate(timeout=60)
-    assert time.monotonic() - begin < 20
+    assert time.monotonic() - begin < 50
     # An older file must not pass for the one that the program has written.
     expected = "-1 Input/output error" if step in ("stat", "open") else "0"
     assert expected in out.splitlines()[-1], out
