@@ -6,7 +6,6 @@ import contextlib
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -72,7 +71,7 @@ def test_a_process_that_is_killed_leaves_no_set(watch):  # noqa: F811
     process = seen_writer(watch, watch.out / "r_2_1.bin")
     process.kill()
     process.wait()
-    time.sleep(2)
+    watch.says("was killed by signal 9")
     code, _, err = watch.stop()
     assert (watch.names(), code) == ([], 3), err
     assert f"process {process.pid} was killed by signal 9" in err
@@ -85,7 +84,7 @@ def test_a_torn_file_that_is_written_again_is_packed(watch):  # noqa: F811
     process = seen_writer(watch, watch.out / "r_2_1.bin")
     process.kill()
     process.wait()
-    time.sleep(2)
+    watch.says("was killed by signal 9")
     (watch.out / "r_2_1.bin").write_bytes(b"whole" * 10_000)
     watch.has(2)
     watch.stop()

@@ -63,7 +63,7 @@ def test_restart_brings_the_newest_set_back(route):
 
 
 def test_restart_after_a_crash_with_an_incomplete_step(route):
-    crash = program("write_step(1); write_step(2); time.sleep(1); write(3, 0); write(3, 2, part=0.3); os.abort()")
+    crash = program("write_step(1); write_step(2); wait_for_set(2); write(3, 0); write(3, 2, part=0.3); os.abort()")
     route(*crash, ok=False)
     left = route.files()
     ran = restart(route, *program("write_step(3)"))
