@@ -24,6 +24,9 @@ def rule(pattern: str = PATTERN, ranks: int | None = RANKS, **keys: object) -> s
 
 # What `content(step, rank)` gives is in every program, and here.
 CONTENT = """
+import os
+launcher = os.getppid()
+
 def content(step, rank, size=30_000):
     import random
     return random.Random(1000 * step + rank).randbytes(size) + bytes(size) + b"%d %d" % (step, rank)
@@ -37,12 +40,27 @@ def write_step(step, ranks=4):
     for rank in range(ranks):
         write(step, rank)
 
-def wait_for_set(step):
-    import os, time
-    end = time.time() + 100
-    while not os.path.exists(f"../sets/step_{step}/manifest.knarr"):
+def until(holds):
+    import time
+    end = time.time() + 250
+    while not holds():
         assert time.time() < end
-        time.sleep(0.02)
+        time.sleep(0.01)
+
+def wait_for_set(step):
+    until(lambda: os.path.exists(f"../sets/step_{step}/manifest.knarr"))
+
+def texts(pattern):
+    import glob
+    for path in glob.glob(pattern):
+        try:
+            yield open(path).read()
+        except OSError:
+            pass
+
+def is_followed(process):
+    # The launcher has seen that it has a file open.
+    return any(f"\\nPid:\\t{process}\\n" in text for text in texts(f"/proc/{launcher}/fdinfo/*"))
 """
 exec(CONTENT)  # Defines content, which programs and tests share.
 

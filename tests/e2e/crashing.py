@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-# Aborts at files whose name holds "crash"; if a file called "once" lies beside them, only the first time.
+# Aborts at files whose name begins with "crash"; if a file called "once" lies beside them, only the first time.
+# Waits at all files as long as one called "held" lies beside them.
 SOURCE = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -31,6 +32,10 @@ static int is_worker(void) {
 
 static void look(const char *path) {
   const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+  char held[4096];
+  snprintf(held, sizeof held, "%.*sheld", (int)(name - path), path);
+  if (access(held, F_OK) == 0 && is_worker())
+    while (access(held, F_OK) == 0) usleep(10000);
   if (strncmp(name, "crash", 5) != 0 || !is_worker()) return;
   char once[4096];
   snprintf(once, sizeof once, "%.*sonce", (int)(name - path), path);

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import h5py
 
-from running import MPIRUN, forget, is_abandoned
+from running import MPIRUN, forget, is_abandoned, until
 
 ALL = '[[file]]\npattern = "*"\n'
 RANKS = 4
@@ -160,7 +160,7 @@ def measured(ran: Job) -> dict[str, dict]:
 
 def part(job: Launcher, number: int) -> int:
     """The launcher that has a part of the file that is open."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 240
     while time.monotonic() < end:
         for place, record in records(job.folder):
             if record["parts"] and record["part"] == number:
@@ -173,7 +173,7 @@ def waiting(job: Launcher, *command: object, nodes: str = "aabb") -> subprocess.
     """A job whose file is open, with all its values, until there is a file 'go'."""
     process = job.start(*command, "wait", nodes=nodes)
     part(job, 1)
-    time.sleep(1.5)
+    until((job.folder / "waits").exists, "not all is put", of=process)
     return process
 
 
@@ -209,7 +209,7 @@ def collected(job: Launcher, nodes: int = 2) -> Path:
     together = job.top / "together"
     together.mkdir()
     # mpirun does not wait for launchers that it kills, and the system ends them when their disk has answered.
-    end = time.monotonic() + 30
+    end = time.monotonic() + 240
     while held := [spool for spool in spools_of(job) if not is_abandoned(spool)]:
         assert time.monotonic() < end, f"launchers go on: {held}"
         time.sleep(0.01)

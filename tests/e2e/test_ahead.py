@@ -30,9 +30,12 @@ def program(request: pytest.FixtureRequest, kind: str) -> tuple[Path, str]:
 def begun(run: Runner, program: Path, name: str, config: str):
     """A program that has put everything, and of whose file something is encoded."""
     command = [*pnetcdf.MPIRUN, RANKS, program, name, STEPS, ROWS, "wait"]
+    waits = run.folder / "waits"
+    if waits.exists():
+        waits.rmdir()
     launcher = run.start(*command, config=config, process_group=0)
-    end, listed, before = time.monotonic() + 60, 0, -1
-    while not listed or listed != before:
+    end, listed, before = time.monotonic() + 240, 0, -1
+    while not listed or listed != before or not waits.exists():
         assert time.monotonic() < end and launcher.poll() is None
         time.sleep(1.5)
         before, listed = listed, size(launcher.pid)

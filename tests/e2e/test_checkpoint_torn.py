@@ -6,13 +6,13 @@ import contextlib
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from checkpoint_route import Route, name, outcome, program, rule
 from conftest import may_mount, sets_in, unmount
+from crashing import library
 from running import script
 from test_checkpoint_watch import Watch, until, watch  # noqa: F401  a fixture
 
@@ -71,7 +71,7 @@ def test_a_process_that_is_killed_leaves_no_set(watch):  # noqa: F811
     process = seen_writer(watch, watch.out / "r_2_1.bin")
     process.kill()
     process.wait()
-    time.sleep(2)
+    watch.says("was killed by signal 9")
     code, _, err = watch.stop()
     assert (watch.names(), code) == ([], 3), err
     assert f"process {process.pid} was killed by signal 9" in err
@@ -84,7 +84,7 @@ def test_a_torn_file_that_is_written_again_is_packed(watch):  # noqa: F811
     process = seen_writer(watch, watch.out / "r_2_1.bin")
     process.kill()
     process.wait()
-    time.sleep(2)
+    watch.says("was killed by signal 9")
     (watch.out / "r_2_1.bin").write_bytes(b"whole" * 10_000)
     watch.has(2)
     watch.stop()
@@ -121,7 +121,8 @@ def test_a_rank_of_a_run_that_is_killed_leaves_no_set(route):
         if os.fork() == 0:
             file = open("restart_0002_3.dat", "wb", buffering=0)
             file.write(content(2, 3)[:1000])
-            time.sleep(2.5)  # nobody can say who wrote a file that was not seen open
+            # Nobody can say who wrote a file that was not seen open.
+            until(lambda: is_followed(os.getpid()))
             os.kill(os.getpid(), 9)
         os.wait()
         time.sleep(2)
@@ -133,26 +134,29 @@ def test_a_rank_of_a_run_that_is_killed_leaves_no_set(route):
     assert set(route.files()) == {name(2, rank) for rank in range(4)}
 
 
-def test_a_rank_that_is_killed_while_another_step_is_packed_leaves_no_set(route):
+def test_a_rank_that_is_killed_while_another_step_is_packed_leaves_no_set(route, tmp_path):
     """Nobody can be asked later who had the file open."""
     ran = route(
         *program("""
-        import os, time
-        for rank in range(4):
-            np.random.default_rng(rank).integers(1000, size=1_000_000).tofile(f"restart_0001_{rank}.dat")
-        time.sleep(0.8)
+        def packs():
+            children = " ".join(texts(f"/proc/{launcher}/task/*/children")).split()
+            return [child for child in children if int(child) != os.getpid()]
+
+        open("held", "w").close()
+        write_step(1)
+        until(packs)
         write(2, 0); write(2, 1); write(2, 2)
         if os.fork() == 0:
             file = open("restart_0002_3.dat", "wb", buffering=0)
             file.write(content(2, 3)[:1000])
-            time.sleep(0.4)
+            until(lambda: is_followed(os.getpid()))
             os.kill(os.getpid(), 9)
         os.wait()
         assert not os.path.exists("../sets/step_1"), "packed too fast for this test"
+        os.remove("held")
         wait_for_set(1)
-        time.sleep(1)
         """),
-        config=rule(goal='"archive"'),
+        env={"LD_PRELOAD": str(library(tmp_path))},
     )
     assert route.steps() == [1], ran.err
     assert "was killed by signal 9 while it had the file open" in outcome(ran, 2)["reason"]

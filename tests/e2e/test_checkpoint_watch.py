@@ -20,7 +20,7 @@ import pytest
 from conftest import KNARR, sets_in
 from running import until
 
-TIME_LIMIT_S = 120
+TIME_LIMIT_S = 300
 PATTERN = "restart_{step}_{rank}.h5"
 
 
@@ -48,6 +48,7 @@ class Watch:
         self.knarr, self.folder = knarr, folder
         self.out, self.sets = folder / "out", folder / "sets"
         self.out.mkdir()
+        self.said, self.said_before = folder / "said", 0
         self.process: subprocess.Popen[str] | None = None
 
     def arguments(self, *options: object, ranks: object = 4, pattern: str = PATTERN) -> list[str]:
@@ -59,13 +60,15 @@ class Watch:
 
     def start(self, *options: object, **how: object) -> None:
         """Starts, and waits until it watches."""
-        self.process = subprocess.Popen(
-            [KNARR, *self.arguments(*options, **how)],
-            env=self.knarr.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        with self.said.open("a") as said:
+            self.said_before = self.said.stat().st_size
+            self.process = subprocess.Popen(
+                [KNARR, *self.arguments(*options, **how)],
+                env=self.knarr.environment,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                text=True,
+            )
         until(lambda: self.sees(f"/proc/{self.process.pid}/fd"), "the watch")
 
     @staticmethod
@@ -94,8 +97,15 @@ class Watch:
         return working
 
     def wait(self) -> tuple[int, str, str]:
-        out, err = self.process.communicate(timeout=TIME_LIMIT_S)
-        return self.process.returncode, out, err
+        out, _ = self.process.communicate(timeout=TIME_LIMIT_S)
+        return self.process.returncode, out, self.told()
+
+    def told(self) -> str:
+        """What it has said since it was started."""
+        return self.said.read_bytes()[self.said_before :].decode()
+
+    def says(self, words: str) -> None:
+        until(lambda: words in self.told(), words)
 
     def set(self, step: int) -> Path:
         return self.sets / f"step_{step}"
@@ -139,13 +149,13 @@ def test_each_step_is_packed_once_its_last_file_is_closed(watch):
 
 
 def test_a_step_waits_for_its_last_rank(watch):
-    watch.start()
     files = write_step(watch.out, 7)
     last = watch.out / "restart_00007_3.h5"
     last.unlink()
     os.truncate(watch.out / "restart_00007_0.h5", 0)
     for rank in range(3):
         (watch.out / f"restart_00007_{rank}.h5").write_bytes(files[f"restart_00007_{rank}.h5"])
+    watch.start()
     time.sleep(1.5)
     assert watch.names() == []
     # Under another name first, as many programs do.
@@ -221,7 +231,7 @@ def test_missing_ranks_are_named_and_may_still_come(watch):
     assert "step 3 has no file of ranks 1, 3" in done.stderr
 
     watch.start("--patience", "1s")
-    time.sleep(2)
+    watch.says("no file of ranks 1, 3 came")
     for rank in (1, 3):
         name = f"restart_00003_{rank}.h5"
         (watch.out / name).write_bytes(files[name])
@@ -236,8 +246,8 @@ def test_a_watch_that_starts_anew_packs_what_is_left(watch):
     written = {step: write_step(watch.out, step) for step in (1, 2, 3)}
     watch.start()
     watch.has(1)
-    watch.process.kill()
-    watch.process.wait()
+    packing = watch.killed()
+    until(lambda: not any(Path(f"/proc/{process}").exists() for process in packing), f"the end of {packing}")
     before = {path: path.stat().st_mtime_ns for path in watch.set(1).iterdir()}
     watch.once()
     assert {path: path.stat().st_mtime_ns for path in watch.set(1).iterdir()} == before
@@ -269,6 +279,7 @@ def test_a_step_that_is_written_again_is_an_error_and_its_set_stays(watch):
     kept = {path: path.read_bytes() for path in watch.set(5).iterdir()}
     for rank in range(1, 4):
         write_h5(watch.out / f"restart_00005_{rank}.h5", 990 + rank)
+        watch.says("is written again")
         time.sleep(0.5)
     time.sleep(1)
     code, _, err = watch.stop()
@@ -304,11 +315,11 @@ def test_ranks_that_were_not_announced_are_told(watch):
 
 
 def test_files_that_vanish_before_they_are_packed_are_told(watch):
-    watch.start()
+    watch.start("--patience", "1s")
     write_step(watch.out, 1, ranks=2)
-    time.sleep(1)
+    watch.says("no file of ranks 2-3 came")
     (watch.out / "restart_00001_0.h5").unlink()
-    time.sleep(1)
+    watch.says("files were removed")
     code, _, err = watch.stop()
     assert code == 3
     assert err.count("step 1: files were removed before they were packed") == 1, err
@@ -325,7 +336,7 @@ def test_a_set_that_cannot_be_written_is_tried_again(watch):
     assert "step 1 was not packed" in done.stderr
     assert watch.names() == ["step_1", "step_2"] and watch.set(1).read_text() == "in the way"
     watch.start("--patience", "1s")
-    time.sleep(1.5)
+    watch.says("the output exists")
     watch.set(1).unlink()
     watch.has(1)
     code, _, err = watch.stop()

@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from test_handed_over import (  # noqa: F401  fixtures
+    AWAIT_LEAVE,
     TIME_LIMIT_S,
     first_values,
     full_memory,
     launched_by,
+    leave_to_go_on,
     life,
     short,
     spools,
@@ -47,11 +49,12 @@ def recover(program: Path, where: Path) -> subprocess.CompletedProcess[str]:
 
 def test_values_are_moved_at_the_end_of_a_batch_job(run, start, told, without_locks):  # noqa: F811
     """Nobody delivers from what a launcher that lives has moved, and all can when it was killed."""
-    launcher = start("cfppx" + 2 * "z" + "2cfppx" + 40 * "z")
+    launcher = start("cfppx" + AWAIT_LEAVE + "2cfppx" + 40 * "z")
     until(lambda: (run.folder / "hist_1.nc").exists(), "the first file is not made")
     worker = worker_of(launcher)
     os.kill(worker, signal.SIGSTOP)
-    until(lambda: told.has("12 close hist_2 0"), "the second file is not closed")
+    leave_to_go_on(run.folder)
+    until(lambda: told.has("15 close hist_2 0"), "the second file is not closed")
     time.sleep(0.5)
     launcher.send_signal(signal.SIGTERM)
     until(lambda: list(run.scratch.glob("knarr-spool-*/*/handed-over.json")), "nothing is moved")

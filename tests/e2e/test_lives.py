@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
@@ -17,9 +16,6 @@ from injecting import injector
 from lives import LIVES, Life, faults_of
 from lives_regressions import REGRESSIONS, Regression
 from lives_trial import Lives
-
-PATIENT_S = 120
-"""A life may take so long where other work runs: what hangs does so for ever."""
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +43,7 @@ def test_what_was_wrong_once(lives, regression: Regression):
 @pytest.mark.kill
 @pytest.mark.parametrize("number", range(repeated(USUAL) // 3))
 def test_a_call_fails_by_chance(lives, chance: random.Random, number: int):
-    life = replace(chance.choice(LIVES), longest_s=PATIENT_S)
+    life = chance.choice(LIVES)
     victim = chance.choice(life.victims)
     fault = chance.choice(faults_of(life.victim(victim), lives.calls(life, victim)))
     lived = lives.live(life, fault)

@@ -61,7 +61,7 @@ def test_a_rank_that_fails_ends_the_job_though_others_wait_for_it(job, nodes, ra
     script = f"test $OMPI_COMM_WORLD_RANK = {rank} && sleep 1 && exit 3; exec sleep 600"
     begin = time.monotonic()
     ran = job("sh", "-c", script, nodes=nodes, ok=False)
-    assert ran.code == 3 and time.monotonic() - begin < 30, ran.err
+    assert ran.code == 3 and time.monotonic() - begin < 100, ran.err
 
 
 @pytest.mark.parametrize("output", ["netcdf4", "zarr", "classic"])
@@ -187,7 +187,7 @@ def test_a_node_that_goes_while_it_encodes_is_named_and_values_are_kept(job, kna
     subprocess.run(command, cwd=tmp_path, check=True)
     config = RULE + chunks
     process = job.start(blocks, "hist.nc", STEPS, LARGE, nodes="abab", config=config)
-    launcher, end = part(job, 1), time.monotonic() + 60
+    launcher, end = part(job, 1), time.monotonic() + 240
     while not encoding(launcher):
         assert time.monotonic() < end, "nothing was encoded on the other node"
         time.sleep(0.002)
@@ -196,7 +196,7 @@ def test_a_node_that_goes_while_it_encodes_is_named_and_values_are_kept(job, kna
     # Where a launcher is killed mpirun ends the job.
     if sent == signal.SIGSTOP:
         while not result.exists():
-            assert time.monotonic() - begin < 60, "the first node waits"
+            assert time.monotonic() - begin < 240, "the first node waits"
             time.sleep(0.1)
         os.kill(launcher, signal.SIGCONT)
     ran = job.finish(process)
@@ -278,7 +278,7 @@ def test_an_aggregator_that_is_stopped_is_named_and_values_are_kept(job, knarr, 
     begin = time.monotonic()
     other = job.top / ("result.b.json" if stopped == 0 else "result.json")
     while not other.exists():
-        assert time.monotonic() - begin < 40, "the other node waits"
+        assert time.monotonic() - begin < 100, "the other node waits"
         time.sleep(0.1)
     os.kill(launcher, signal.SIGCONT)
     ran = job.finish(process)
@@ -304,7 +304,8 @@ def test_a_launcher_that_is_killed_leaves_what_can_be_finished(job, knarr, block
 
 def test_a_launcher_of_another_rank_that_is_killed_ends_the_job(job, knarr, blocks, plain):
     process = job.start(blocks, "hist.nc", STEPS, ROWS, "wait", nodes=None)
-    places = until(lambda: [place for place, _ in records(job.folder) if (place / "log.3").exists()])
+    until((job.folder / "waits").exists, "not all is put")
+    places = [place for place, _ in records(job.folder) if (place / "log.3").exists()]
     first = {launcher_of(place) for place in places}
     found = subprocess.run(["pgrep", "-f", f"{job.top}/knarr.toml"], check=True, capture_output=True, text=True)
     others = [int(pid) for pid in found.stdout.split() if int(pid) not in first | {process.pid}]
@@ -384,7 +385,7 @@ def test_nodes_with_networks_of_their_own(job, knarr, blocks, plain, networks, i
     process = job.start(*back, "wait" if is_cut else "", nodes="aabb", within=["sh", enter])
     if is_cut:
         part(job, 1)
-        time.sleep(1.5)
+        until((job.folder / "waits").exists, "not all is put")
         subprocess.run(["ip", "link", "set", networks["b"], "down"], check=True)
         (job.folder / "go").touch()
     begin = time.monotonic()
@@ -393,7 +394,7 @@ def test_nodes_with_networks_of_their_own(job, knarr, blocks, plain, networks, i
         assert ran.code == 0, ran.err
         assert ran.outcomes("hist.nc") == ["gathered", "packed"]
     else:
-        assert ran.code != 0 and time.monotonic() - begin < 30 and not (job.folder / "hist.nc").exists()
+        assert ran.code != 0 and time.monotonic() - begin < 100 and not (job.folder / "hist.nc").exists()
         assert "is gone" in ran.err and "knarr run --recover" in ran.err
         knarr("run", "--recover", collected(job))
     knarr("verify", plain, job.folder / "hist.nc")

@@ -216,7 +216,7 @@ for number in range(8):
     if comm.rank == number % 2:
         with h5py.File(name, "w") as file:
             file["T"] = expected
-    end, is_packed = time.time() + 30, False
+    end, is_packed = time.time() + 250, False
     while not is_packed:
         comm.Barrier()
         time.sleep(0.001 * (comm.rank * 5 % 4))
@@ -330,7 +330,7 @@ def test_a_launcher_that_is_killed(job, knarr, hdf5, node, when):
     expected = plain(job, hdf5, "hist.h5", 1, files=(hist,)) / "hist.h5"
     what = "wait" if when == "open" else ""
     process = job.start(hdf5, "hist.h5", 1, what, nodes="aabb", config=ALL + 'goal = "archive"\n')
-    end, scratch = time.monotonic() + 60, job.top / ".knarr"
+    end, scratch = time.monotonic() + 240, job.top / ".knarr"
 
     def has_begun() -> bool:
         if when == "packed":
@@ -352,5 +352,5 @@ def test_a_launcher_that_is_killed(job, knarr, hdf5, node, when):
     (job.folder / "go").touch()
     job.finish(process)
     knarr("verify", expected, hist)
-    assert {path.name for path in job.folder.iterdir()} <= {"hist.h5", "hist.h5.knarr.json", "go"}
+    assert {path.name for path in job.folder.iterdir()} <= {"hist.h5", "hist.h5.knarr.json", "waits", "go"}
     forget(job.top)

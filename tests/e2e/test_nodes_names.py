@@ -19,7 +19,7 @@ from nodes import SHARED_MEMORY, Launcher, launcher_of, records
 from running import until
 from test_pnetcdf import HERE, RULE, compiled
 
-TIME_LIMIT_S = 60
+TIME_LIMIT_S = 300
 SHORT, LENGTH = 1 << 20, 1 << 22
 """Noise of so many numbers takes a while to be encoded: longer than a shell takes to start, and than Python does."""
 
@@ -128,7 +128,7 @@ SURVIVES = "setsid -f sh -c 'head -c 4 hist.nc > read 2> read.err; echo $? > rea
 def test_a_launcher_that_is_killed_ends_the_wait_of_other_nodes(job, knarr, elsewhere, has_older):
     if has_older:
         older(job)
-    process = job.start(elsewhere, "hist.nc", "run", LENGTH, SURVIVES, nodes="ab", config=RULE)
+    process = job.start(elsewhere, "hist.nc", "run", 4 * LENGTH, SURVIVES, nodes="ab", config=RULE)
     place = until(lambda: next((place for place, record in records(job.folder) if is_closed(place)), None))
     launcher = launcher_of(place)
     worker = until(lambda: next(iter(workers(launcher)), None))
@@ -140,14 +140,14 @@ def test_a_launcher_that_is_killed_ends_the_wait_of_other_nodes(job, knarr, else
         os.kill(number, signal.SIGKILL)
     since = time.monotonic()
     code = until(lambda: (job.folder / "read.code").exists() and (job.folder / "read.code").read_text())
-    assert time.monotonic() - since < 5 and code == "1\n"
+    assert time.monotonic() - since < 20 and code == "1\n"
     # What is there is older than what the program has written.
     expected = "Input/output error" if has_older else "No such file or directory"
     assert expected in (job.folder / "read.err").read_text()
     process.communicate(timeout=TIME_LIMIT_S)
     for spool in {place.parent for place, _ in records(job.folder)}:
         knarr("run", "--recover", spool)
-    assert netCDF4.Dataset(job.folder / "hist.nc")["T"].shape == (LENGTH,)
+    assert netCDF4.Dataset(job.folder / "hist.nc")["T"].shape == (4 * LENGTH,)
     assert not list((job.top / ".knarr").glob("*/*")), "notes stay behind"
 
 

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -253,8 +252,7 @@ def test_a_launcher_that_is_killed_leaves_what_can_be_finished(run, knarr, block
 def test_what_is_left_at_the_end_of_a_batch_job_leaves_the_memory(run, knarr, blocks, plain):
     """SIGTERM ends the program with its file open: the values lie on the disk, from where the file is made."""
     launcher = run.start(*ranks(blocks, "hist.nc", STEPS, ROWS, "wait"), config=RULE)
-    until(lambda: list(SHARED_MEMORY.glob(f"knarr-spool-{launcher.pid}-*/*/log.3")), "nothing is handed over")
-    time.sleep(0.5)
+    until((run.folder / "waits").exists, "not all is put")
     launcher.send_signal(signal.SIGTERM)
     ran = run.finish(launcher)
     wait_for_the_end_of(blocks)

@@ -171,7 +171,7 @@ if comm.rank == 0:
         file["T"] = np.arange(4096.0).reshape(4, 1024) // 16
         file.create_dataset("U", data=np.arange(4096).reshape(4, 1024) // 16, chunks=(1, 512), maxshape=(None, 1024))
 packed = sys.argv[1] == "packed"
-end = time.monotonic() + 60
+end = time.monotonic() + 250
 while packed and comm.rank == 0 and time.monotonic() < end:
     with h5py.File("hist.h5", "r") as file:
         packed = file["T"].id.get_create_plist().get_nfilters() == 0

@@ -221,7 +221,7 @@ def test_a_file_that_stays_open_through_its_datasets(run):
         print(os.path.getsize("a.h5"), flush=True)
         dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, FIELD)
         del dataset
-        deadline = time.time() + 60
+        deadline = time.time() + 250
         while h5py.File("a.h5")["T"].chunks is None and time.time() < deadline:
             time.sleep(0.1)
         print(h5py.File("a.h5")["T"].chunks, flush=True)
@@ -360,13 +360,18 @@ def test_ignored_signals_stay_ignored(run):
 def test_an_interrupt_after_the_program_leaves_the_files_as_they_are(run):
     process = run.start(
         *script("""
+        with open("pid", "w") as file:
+            file.write(str(os.getpid()))
         with h5py.File("a.h5", "w") as file:
             file["T"] = np.tile(FIELD, (32, 1, 1))
         """),
         config=CLOSE + 'variables.T.chain = "shuffle | zstd:22"\nportable = "standard"\n',
     )
     until(lambda: list(run.scratch.glob(".*")), "packing has not begun", of=process)
-    time.sleep(0.5)
+    program = Path("/proc", (run.folder / "pid").read_text())
+    until(lambda: not program.exists(), "the program goes on", of=process)
+    # The launcher knows it.
+    time.sleep(0.2)
     process.send_signal(signal.SIGTERM)
     ran = run.finish(process)
     assert ran.code == 128 + signal.SIGTERM

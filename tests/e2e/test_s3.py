@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 import uuid
 from pathlib import Path
@@ -19,7 +20,7 @@ import zarr
 pytest.importorskip("moto", reason="moto is a server of S3")
 
 from conftest import Knarr
-from object_server import CREDENTIALS, S3, Answer, is_chunk
+from object_server import CREDENTIALS, S3, Answer, Request, is_chunk
 
 MARK = ".knarr-unfinished"
 # Attempts of a request in tests where it fails for good.
@@ -208,6 +209,16 @@ def holding(key_end: str, seconds: float) -> Answer:
     return lambda one: seconds if one.method == "PUT" and one.key.endswith(key_end) else None
 
 
+def holding_until(key_end: str, go_on: threading.Event) -> Answer:
+    """Lets objects whose keys end so wait until they may go on."""
+
+    def answer(one: Request) -> None:
+        if one.method == "PUT" and one.key.endswith(key_end):
+            go_on.wait(100)
+
+    return answer
+
+
 @pytest.mark.parametrize("force", [False, True])
 def test_a_killed_program_leaves_no_store(s3, bucket, field, proxy, tmp_path, force):
     url = bucket.url("b.zarr")
@@ -251,8 +262,9 @@ FAILURES: dict[str, tuple[Answer, dict[str, str], tuple[str, ...]]] = {
     "busy": (lambda one: (503, SLOW_DOWN) if is_chunk(one) else None, FEW, ("503", "SlowDown", "2 more attempts")),
     "lost": (lambda one: "drop" if is_chunk(one) else None, FEW, ("connection", "hint")),
     "slow": (
-        lambda one: 20.0 if is_chunk(one) else None,
-        {"AWS_MAX_ATTEMPTS": "2", "AWS_TIMEOUT": "1s"},
+        lambda one: 120.0 if is_chunk(one) else None,
+        # What removes the output must answer in this time.
+        {"AWS_MAX_ATTEMPTS": "2", "AWS_TIMEOUT": "3s"},
         ("did not answer in time",),
     ),
     "denied": (
@@ -339,12 +351,14 @@ def test_mistakes_are_told(server, bucket, field, knarr, s3, proxy):
 
 def test_another_writer_at_the_same_place_is_refused(s3, bucket, field, proxy):
     url = bucket.url("b.zarr")
-    proxy.answer = holding("/0", 3)
+    go_on = threading.Event()
+    proxy.answer = holding_until("/0", go_on)
     first = at(proxy.endpoint).start("repack", field, "-o", url)
     while len(proxy.puts()) < 2:
         assert first.poll() is None
         time.sleep(0.01)
     s3.fails(4, "repack", field, "-o", url, names=("another program writes there",))
+    go_on.set()
     _, said = first.communicate()
     assert first.returncode == 0, said
     s3("verify", field, url)
@@ -352,7 +366,8 @@ def test_another_writer_at_the_same_place_is_refused(s3, bucket, field, proxy):
 
 def test_who_was_replaced_meanwhile_shows_nothing(s3, bucket, field, proxy, tmp_path):
     url = bucket.url("b.zarr")
-    proxy.answer = holding("/0", 4)
+    go_on = threading.Event()
+    proxy.answer = holding_until("/0", go_on)
     first = at(proxy.endpoint).start("repack", field, "-o", url)
     while len(proxy.puts()) < 2:
         assert first.poll() is None
@@ -362,6 +377,7 @@ def test_who_was_replaced_meanwhile_shows_nothing(s3, bucket, field, proxy, tmp_
     # Of other machines nobody knows whether they go on.
     bucket.put(f"b.zarr/{MARK}", b"elsewhere, process 1, 5.0, .mark.knarr-1-1-1-1")
     s3("repack", other, "-o", url, "--force")
+    go_on.set()
     _, said = first.communicate()
     assert first.returncode == 4 and url in said, said
 

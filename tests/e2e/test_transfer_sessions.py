@@ -54,19 +54,19 @@ def test_a_process_never_gets_a_session_again_that_it_has_closed(components, ses
 
 def test_a_slow_reader_that_lives_gets_all(components, sessions):
     """However long a session waits for it."""
-    components.config = HDF5.replace('"60s"', '"1s"')
+    components.config = HDF5.replace('"60s"', '"3s"')
     writes = shlex.join(map(str, [sessions, "write", "a%d.h5", 4, 0]))
     model = components.start("model", "sh", "-ec", f"{UNTIL_THE_READER_RUNS}; {writes}")
     components.await_running("model")
-    analysis = components.start("analysis", sessions, "read", "a%d.h5", 4, 500)
+    analysis = components.start("analysis", sessions, "read", "a%d.h5", 4, 1200)
     components.finish(model)
     (numbers,) = got(components.finish(analysis).out).values()
     assert numbers == [0, 1, 2, 3]
 
 
 def test_a_reader_waits_for_a_slow_writer_that_lives(components, sessions):
-    components.config = HDF5.replace('"60s"', SOON)
-    model = components.start("model", sessions, "write", "a.h5", 2, 800)
+    components.config = HDF5.replace('"60s"', '"2s"')
+    model = components.start("model", sessions, "write", "a.h5", 2, 2500)
     components.await_running("model")
     analysis = components.finish(components.start("analysis", sessions, "read", "a.h5", 2, 0))
     assert list(got(analysis.out).values()) == [[0, 1]]
@@ -115,7 +115,7 @@ def test_what_a_reader_does_not_take_is_kept_or_told(components, sessions, polic
     begin = time.monotonic()
     analysis = components.finish(components.start("analysis", sessions, "read", "a%d.h5", 2, 0))
     assert list(got(analysis.out).values()) == [[0, 1]]
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 20
 
 
 def test_a_session_may_wait_for_its_reader_without_an_end(components, sessions):

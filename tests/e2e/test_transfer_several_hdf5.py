@@ -324,7 +324,7 @@ ABSENT = """
 
 def await_open(components: Spread, *processes: subprocess.Popen[str]) -> None:
     """Both ranks of a program have the file open."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 240
     while len(list(components.folder.glob("open.*"))) < 2:
         assert time.monotonic() < end and all(process.poll() is None for process in processes)
         time.sleep(0.02)

@@ -18,7 +18,7 @@ from test_pnetcdf import HERE, RULE, built, compiled
 MIB = 1 << 20
 LIMIT = 32 * MIB
 SHARED_MEMORY = Path("/dev/shm")
-TIME_LIMIT_S = 60
+TIME_LIMIT_S = 180
 
 pytestmark = pytest.mark.usefixtures("own_memory")
 

@@ -2,8 +2,8 @@
  * strided, as unions, by points; compounds, scalars, attributes, datasets that are never written.
  *
  * usage: hdf5 FILE STEPS ROWS [what]
- * what: "wait" waits for a file "go" before the file is closed, "kill" ends rank 0 by SIGKILL then, "forget" never closes
- *       it, "leave" leaves that to MPI_Finalize, "read" reads before and after it is closed, "twice" writes the file a second time, "odd" makes calls that
+ * what: "wait" makes a directory "waits" when all is put, and waits for a file "go" before the file is closed, "kill" ends
+ *       rank 0 by SIGKILL then, "forget" never closes it, "leave" leaves that to MPI_Finalize, "read" reads before and after it is closed, "twice" writes the file a second time, "odd" makes calls that
  *       are refused and makes a dataset smaller, "filters" has values converted and filtered, which parallel HDF5 refuses,
  *       "differ" has one rank create what the others do not */
 #include <hdf5.h>
@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../checked.h"
@@ -218,8 +219,10 @@ static void write_file(const char *name, int steps, hsize_t rows, float more, co
         H5Sclose(part);
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    if (strcmp(what, "wait") == 0)
+    if (strcmp(what, "wait") == 0) {
+        if (rank == 0) mkdir("waits", 0755);
         while (access("go", F_OK) != 0) usleep(10000);
+    }
     if (strcmp(what, "kill") == 0 && rank == 0) raise(SIGKILL);
     if (strcmp(what, "kill") == 0) sleep(60);
     if (strcmp(what, "forget") == 0) _exit(0);

@@ -1,8 +1,8 @@
 /* Writes steps of 2-D blocks with PnetCDF, as a model does: a fixed variable, a record variable in another type, a time.
  *
  * usage: blocks FILE STEPS ROWS [what]
- * what: "wait" waits for a file "go" before the file is closed, "kill" ends rank 0 by SIGKILL then, "forget" never closes
- *       it, "abort" calls ncmpi_abort, "twice" writes the file a second time, with values that are larger by 1, "read" opens
+ * what: "wait" makes a directory "waits" when all is put, and waits for a file "go" before the file is closed, "kill" ends
+ *       rank 0 by SIGKILL then, "forget" never closes it, "abort" calls ncmpi_abort, "twice" writes the file a second time, with values that are larger by 1, "read" opens
  *       it again and reads it, "tell" prints a line when all ranks have written a step, and rests then, "new" replaces no file,
  *       "value" opens a file that is there and tells a value of it, "change" changes that value before, "late" waits for a
  *       file "go" before anything is put */
@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../checked.h"
@@ -71,8 +72,11 @@ static void write_file(const char *name, int steps, MPI_Offset rows, float more,
     MPI_Offset at[3] = {steps - 1, rows - 1, 2 * rows - 1};
     OK(ncmpi_get_var1_float_all(id, temperature, at, &last));
     check(last > 270, "a value of another rank, read back");
-    if (strcmp(what, "wait") == 0)
+    if (strcmp(what, "wait") == 0) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank == 0) mkdir("waits", 0755);
         while (access("go", F_OK) != 0) usleep(10000);
+    }
     if (strcmp(what, "kill") == 0) {
         MPI_Barrier(MPI_COMM_WORLD);
         if (rank == 0) raise(SIGKILL);

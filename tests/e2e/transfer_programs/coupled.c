@@ -39,7 +39,7 @@ static const char *mark(int session, int step) {
 }
 
 static void await_reader(int session, int step) {
-    int left = 2000;
+    int left = 9000;
     while (rank == 0 && access(mark(session, step), F_OK) != 0 && left-- > 0) usleep(10000);
     check(left > 0, "the reader does not see a step before the file is closed");
     MPI_Barrier(all);
@@ -138,7 +138,7 @@ static void read_session(const char *name, int session) {
     }
     if ((is("holds") || is("fails")) && rank == 0) fclose(fopen("opened", "w"));
     if (is("holds")) {
-        int left = 2000;
+        int left = 9000;
         while (access("go", F_OK) != 0 && left-- > 0) usleep(10000);
     }
     OK(ncmpi_inq_dimid(id, "time", &dims[0]));
