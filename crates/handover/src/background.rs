@@ -8,7 +8,7 @@ use knarr_array::comm::{Comm, agree};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::guard::guarded;
 
-/// What a route does with a step that was handed over.
+/// What is done with a step while the program computes.
 ///
 /// It begins in a collective call of the program. Its middle sends no messages, so that a thread can do it which may not
 /// call MPI (MPI_THREAD_FUNNELED). It ends in a later collective call.
@@ -18,7 +18,7 @@ pub trait Delivery: Send + 'static {
     /// What became of the step.
     type Outcome;
 
-    /// The middle. Not collective. It reads the spools of the ranks, which stay as they are until it returns.
+    /// The middle. Not collective. What it reads, as the spools of the ranks, stays as it is until it returns.
     ///
     /// # Errors
     /// What became of the step instead.

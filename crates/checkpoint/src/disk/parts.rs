@@ -25,6 +25,15 @@ impl Parts {
         self.used.get(&node).is_some_and(|used| used.contains(name))
     }
 
+    /// CRC-32C of a file of frames.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is not known.
+    pub(crate) fn checksum(&self, name: &str) -> Result<u32> {
+        let unknown = || Error::corrupt(format!("{PARTS} does not say the checksum of '{name}'"));
+        self.crc32c.get(name).copied().ok_or_else(unknown)
+    }
+
     /// Those of the set of which a part lies in this directory.
     ///
     /// # Errors

@@ -78,11 +78,11 @@ pub fn when(set: &Path) -> Result<SystemTime> {
 const TICK: Duration = Duration::from_secs(1);
 
 /// Makes a set that is about to be completed in `directory` the newest one: its manifest, at the path `manifest`, gets a
-/// date after those of all others, and after `other` if there is one elsewhere. The clock may have gone back since they were
-/// completed, or be that of another node. Where sets cannot be listed or dates not be set, the clocks have to do.
-pub(crate) fn make_newest(manifest: &Path, directory: &Path, other: Option<SystemTime>) {
+/// date after those of all others. The clock may have gone back since they were completed, or be that of another node.
+/// Where sets cannot be listed or dates not be set, the clocks have to do.
+pub(crate) fn make_newest(manifest: &Path, directory: &Path) {
     let date = || {
-        let last = newest(directory).into_iter().chain(other).max()?;
+        let last = newest(directory)?;
         let file = File::options().write(true).open(manifest).ok()?;
         let own = file.metadata().and_then(|metadata| metadata.modified()).ok()?;
         let later = last.checked_add(TICK).filter(|_| own <= last)?;
@@ -96,7 +96,13 @@ pub(crate) fn newest(directory: &Path) -> Option<SystemTime> {
     when(completed(directory).ok()?.last()?).ok()
 }
 
-/// Gives the manifest of a set that is copied the date of its original, so that it is the newest one only if that is.
+/// A date after `last`, and now if that is later.
+pub(crate) fn after(last: Option<SystemTime>) -> SystemTime {
+    let now = SystemTime::now();
+    last.and_then(|last| last.checked_add(TICK)).map_or(now, |next| next.max(now))
+}
+
+/// Gives the manifest of a set a date that was decided elsewhere: all parts of a set, and its copy, have one.
 pub(crate) fn set_date(manifest: &Path, date: SystemTime) {
     let _ = File::options().write(true).open(manifest).and_then(|file| file.set_modified(date));
 }

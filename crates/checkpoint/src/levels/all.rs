@@ -1,22 +1,20 @@
 //! What the ranks of a program do together so that steps go through levels. Everything here is collective.
 
-use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::collections::BTreeSet;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use super::flush::{Flush, is_there};
+use super::flush::{Flush, Flushed};
 use super::node_sets::{self, Held, held};
 use super::options::{LevelOptions, Protection};
 use super::protect::{Protect, Ring, gathered};
 use super::schedule::Schedule;
-use crate::disk::set::Set;
 use crate::disk::sets;
 use knarr_array::comm::{self, Comm, ROOT, agree};
-use knarr_array::error::{Error, Result};
+use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_flow::engine::Engine;
-use knarr_flow::output::remove_abandoned;
 use knarr_handover::Background;
 
 /// The levels that the steps of a session go through.
@@ -30,23 +28,48 @@ pub(crate) struct Levels {
     keep: usize,
     schedule: Schedule,
     begun: Instant,
-    ring: Option<Ring>,
     protecting: Background<Protect>,
     flushing: Background<Flush>,
-    /// The step that was completed last on the nodes, and the last one that is in the directory of sets.
+    /// Answers as long as the others copy.
+    ring: Option<Ring>,
+    /// The step that was completed last on the nodes.
     newest: Option<u64>,
+    /// The last one of which other nodes have copies.
+    covered: Option<u64>,
+    /// The last one that came to the directory of sets.
     flushed: Option<u64>,
+    /// Files that could not be read: the step, the rank of the node, the name.
+    unreadable: BTreeSet<(u64, usize, String)>,
     /// Of one rank of each node.
     _lock: Option<File>,
     /// Of rank 0.
     warnings: Vec<Error>,
+    /// The process that has opened it.
+    process: u32,
+}
+
+impl Drop for Levels {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            // Threads and connections are those of the parent.
+            self.protecting.forget();
+            self.flushing.forget();
+            self.ring.iter_mut().for_each(Ring::forget);
+        }
+    }
+}
+
+/// True for the rank of a node that does for it what one has to do.
+fn is_maker(comm: &dyn Comm) -> bool {
+    comm.rank() == comm.node()
 }
 
 impl Levels {
     /// The levels of a session for sets in `directory`, which is there.
     ///
     /// # Errors
-    /// On all ranks that of one: `Usage` if ranks have other options, `Write`, `Exists` if another program has its steps there.
+    /// On all ranks that of one: `Usage` if ranks have other options, or if the place on a node is not this user's; `Write`; `Exists`
+    /// if another program has its steps there.
     pub(crate) fn open(
         engine: &Engine,
         comm: &dyn Comm,
@@ -62,21 +85,25 @@ impl Levels {
         };
         agree(comm, same)?;
         let Some(local) = &options.local else { return Ok(None) };
-        let is_maker = comm.rank() == comm.node();
         let make = || {
             let place = node_sets::place(local, directory)?;
-            fs::create_dir_all(&place).map_err(|error| Error::write(&place, &error))?;
-            let lock = is_maker.then(|| sets::lock(&place)).transpose()?;
-            if is_maker {
-                remove_abandoned(&place);
-                // Copies that were being made.
-                for part in sets::completed(&place)? {
-                    remove_abandoned(&part);
-                }
+            if !is_maker(comm) {
+                return Ok((place, None));
             }
-            Ok((place, lock))
+            node_sets::make(&place)?;
+            let lock = sets::lock(&place)?;
+            node_sets::tidy(&place)?;
+            Ok((place, Some(lock)))
         };
         let (place, lock) = agree(comm, make())?;
+        let bytes = |place: &Path| place.as_os_str().as_encoded_bytes().to_vec();
+        let same = match gathered(comm, &bytes(&place))?.get(comm.node()) == Some(&bytes(&place)) {
+            true => Ok(()),
+            false => {
+                Err(Error::usage("ranks of one node have other directories as 'local'").hint("give them the same one"))
+            }
+        };
+        agree(comm, same)?;
         let ring = match options.protection {
             Protection::None => None,
             Protection::Partner => Ring::open(comm, &place)?,
@@ -88,13 +115,16 @@ impl Levels {
             keep: options.keep,
             schedule: Schedule::new(options.flush),
             begun: Instant::now(),
-            ring,
             protecting: Background::new(Arc::clone(&engine.cancel)),
             flushing: Background::new(Arc::clone(&engine.cancel)),
+            ring,
             newest: None,
+            covered: None,
             flushed: None,
+            unreadable: BTreeSet::new(),
             _lock: lock,
             warnings: Vec::new(),
+            process: std::process::id(),
         }))
     }
 
@@ -113,18 +143,48 @@ impl Levels {
     /// # Errors
     /// As for [`comm::gather`].
     pub(crate) fn base(&self, comm: &dyn Comm) -> Result<Option<PathBuf>> {
-        let newest = held(&self.place, &self.engine.codecs).pop().map(|held| (held.step, held.id));
+        let newest = || node_sets::part(sets::completed(&self.place).ok()?.last()?, &self.engine.codecs).ok();
+        let newest = if is_maker(comm) { newest().map(|held| (held.step, held.id)) } else { None };
         let first = comm::share(comm, &newest)?;
-        let is_alike = gathered(comm, &(newest == first))?.iter().all(|&alike| alike);
-        Ok(first.filter(|_| is_alike).map(|(step, _)| sets::of_step(&self.place, step)))
+        let is_alike = !is_maker(comm) || newest == first;
+        let are_alike = gathered(comm, &is_alike)?.iter().all(|&alike| alike);
+        Ok(first.filter(|_| are_alike).map(|(step, _)| sets::of_step(&self.place, step)))
     }
 
-    /// When the newest set in the directory of sets was completed.
+    /// When the newest set was completed, on the nodes and in the directory of sets, by the clocks of those who completed them.
     ///
     /// # Errors
-    /// As for [`comm::share`].
-    pub(crate) fn newest_elsewhere(&self, comm: &dyn Comm) -> Result<Option<SystemTime>> {
-        comm::share(comm, &sets::newest(&self.directory).filter(|_| comm.rank() == ROOT))
+    /// As for [`comm::gather`].
+    pub(crate) fn newest(&self, comm: &dyn Comm) -> Result<Option<SystemTime>> {
+        let own = if is_maker(comm) { sets::newest(&self.place) } else { None };
+        let elsewhere = if comm.rank() == ROOT { sets::newest(&self.directory) } else { None };
+        Ok(gathered(comm, &own.max(elsewhere))?.into_iter().flatten().max())
+    }
+
+    /// Before a step is begun: nothing of an older version of it is under way. If the nodes have one and it may be replaced, it comes to the
+    /// directory of sets, for nodes cannot replace it all at the same moment.
+    ///
+    /// # Errors
+    /// `Exists` if the nodes have it and it may not be replaced; why it could not be brought.
+    pub(crate) fn begin(&mut self, comm: &dyn Comm, step: u64, replaces: bool) -> Result<()> {
+        if self.flushing.step() == Some(step) {
+            self.settle_flush(comm)?;
+        }
+        if self.protecting.step() == Some(step) {
+            self.settle_copies(comm)?;
+        }
+        let path = sets::of_step(&self.place, step);
+        let own = if is_maker(comm) { node_sets::part(&path, &self.engine.codecs).ok() } else { None };
+        let is_there = node_sets::together(gathered(comm, &own)?.iter().flatten()).iter().any(Held::is_whole);
+        // One that this program could not bring is no checkpoint.
+        let is_damaged = self.unreadable.iter().any(|(of, ..)| *of == step);
+        match is_there && !is_damaged {
+            true if replaces => self.bring(comm, Some(step)),
+            true => Err(Error::new(ErrorKind::Exists, format!("there is a checkpoint of step {step} on the nodes"))
+                .hint("remove it, or ask to replace those that are there (force)")
+                .at(path.display().to_string())),
+            false => Ok(()),
+        }
     }
 
     /// A step is complete on the nodes: copies of it are begun, and perhaps it is brought to the directory of sets.
@@ -132,12 +192,15 @@ impl Levels {
     /// # Errors
     /// As for [`comm::gather`]. What goes wrong otherwise is a warning: the step is on the nodes.
     pub(crate) fn completed(&mut self, comm: &dyn Comm, step: u64) -> Result<()> {
-        self.newest = Some(step);
         self.settle_copies(comm)?;
+        self.newest = Some(step);
+        self.flushed = self.flushed.filter(|&flushed| flushed != step);
+        self.covered = self.covered.filter(|&covered| covered != step);
+        self.unreadable.retain(|(of, ..)| *of != step);
         if let Some(ring) = &self.ring {
-            match agree(comm, ring.protect(&self.engine, step)) {
-                Ok(protect) => self.protecting.start(comm, step, protect)?,
-                Err(error) => self.warn(error.at(format!("no other node keeps step {step}"))),
+            let begun = agree(comm, ring.protect(&self.engine, step));
+            if let Err(error) = begun.and_then(|protect| self.protecting.start(comm, step, protect)) {
+                self.warn(comm, not_covered(error, step));
             }
         }
         self.look(comm)?;
@@ -145,19 +208,29 @@ impl Levels {
         if comm::share(comm, &takes)?
             && let Err(error) = self.start_flush(comm, step)
         {
-            self.warn(not_flushed(&error, step));
+            self.not_flushed(comm, error, step);
         }
-        let failed = match comm.rank() == comm.node() {
-            true => node_sets::prune(&self.place, self.keep, self.flushing.step()),
-            false => Vec::new(),
-        };
+        self.prune(comm)
+    }
+
+    /// Removes old sets from the nodes, but not the newest one that survives the loss of a node.
+    fn prune(&mut self, comm: &dyn Comm) -> Result<()> {
+        let spared = [self.flushing.step(), self.covered];
+        let failed = if is_maker(comm) { node_sets::prune(&self.place, self.keep, &spared) } else { Vec::new() };
         let failed: Vec<Error> = comm::collect(comm, &failed)?.into_iter().flatten().flatten().collect();
         self.warnings.extend(failed.into_iter().map(|error| error.at("old checkpoints stay on a node")));
         Ok(())
     }
 
-    fn warn(&mut self, error: Error) {
-        self.warnings.push(error);
+    fn warn(&mut self, comm: &dyn Comm, error: Error) {
+        if comm.rank() == ROOT {
+            self.warnings.push(error);
+        }
+    }
+
+    fn not_flushed(&mut self, comm: &dyn Comm, error: Error, step: u64) {
+        self.schedule.failed();
+        self.warn(comm, not_flushed(error, step));
     }
 
     /// Notes what has ended meanwhile. Does not wait. True if a step has come to the directory of sets.
@@ -171,13 +244,24 @@ impl Levels {
         self.settle_flush(comm)
     }
 
+    /// Waits for the step that is on its way to the directory of sets. True if it has come there.
     fn settle_flush(&mut self, comm: &dyn Comm) -> Result<bool> {
         let Some(step) = self.flushing.step() else { return Ok(false) };
         match self.flushing.settle(comm) {
-            Ok(flushed) => self.flushed = flushed.or(self.flushed),
-            Err(error) => self.warn(not_flushed(&error, step)),
+            Ok(Some(Flushed::There(step))) => {
+                self.flushed = Some(step);
+                return Ok(true);
+            }
+            Ok(Some(Flushed::Unreadable(step, files))) => {
+                for (rank, name, error) in files {
+                    self.unreadable.insert((step, rank, name));
+                    self.not_flushed(comm, error, step);
+                }
+            }
+            Ok(None) => {}
+            Err(error) => self.not_flushed(comm, error, step),
         }
-        Ok(self.flushed == Some(step))
+        Ok(false)
     }
 
     /// True if the other nodes have their copies of the newest step, or will not have them. Does not wait.
@@ -198,17 +282,54 @@ impl Levels {
     pub(crate) fn settle_copies(&mut self, comm: &dyn Comm) -> Result<()> {
         let Some(step) = self.protecting.step() else { return Ok(()) };
         let failed = self.protecting.settle(comm)?.flatten();
-        self.warnings.extend(failed.map(|error| error.at(format!("no other node keeps step {step}"))));
-        Ok(())
+        if let Some(error) = comm::share(comm, &failed)? {
+            self.warn(comm, not_covered(error, step));
+            return Ok(());
+        }
+        self.covered = Some(step);
+        self.prune(comm)
+    }
+
+    /// The parts of a step that the nodes can read, by rank.
+    fn parts(&self, comm: &dyn Comm, step: u64) -> Result<Vec<Option<Held>>> {
+        let path = sets::of_step(&self.place, step);
+        let own = if is_maker(comm) { node_sets::part(&path, &self.engine.codecs).ok() } else { None };
+        let mut parts = gathered(comm, &own)?;
+        for (rank, held) in parts.iter_mut().enumerate() {
+            let is_unreadable = |name: &String| self.unreadable.contains(&(step, rank, name.clone()));
+            held.iter_mut().for_each(|held| held.here.retain(|name| !is_unreadable(name)));
+        }
+        Ok(parts)
     }
 
     fn start_flush(&mut self, comm: &dyn Comm, step: u64) -> Result<()> {
-        let own = node_sets::part(&sets::of_step(&self.place, step), &self.engine.codecs).ok();
-        let parts = gathered(comm, &own)?;
-        let wanted = parts.iter().flatten().next().cloned();
-        let wanted = wanted.ok_or_else(|| Error::corrupt("no node has its part any more"))?;
+        let parts = self.parts(comm, step)?;
+        let wanted = node_sets::together(parts.iter().flatten()).pop();
+        let wanted = wanted.ok_or_else(|| Error::new(ErrorKind::NotFound, "no node has its part any more"))?;
         let flush = Flush::begin(&self.engine, comm, (&self.place, &self.directory), &wanted, &parts)?;
         self.flushing.start(comm, step, flush)
+    }
+
+    /// Brings a step to the directory of sets and waits for it. Whatever one node cannot read is taken from another one.
+    ///
+    /// # Errors
+    /// `NotFound` if no node can read a file of it; `Write`.
+    fn bring_now(&mut self, comm: &dyn Comm, step: u64) -> Result<()> {
+        loop {
+            self.start_flush(comm, step)?;
+            match self.flushing.settle(comm)? {
+                Some(Flushed::Unreadable(step, files)) => {
+                    for (rank, name, error) in files {
+                        self.unreadable.insert((step, rank, name));
+                        self.warn(comm, error.at(format!("step {step} on the node of rank {rank}")));
+                    }
+                }
+                _ => {
+                    self.flushed = Some(step);
+                    return Ok(());
+                }
+            }
+        }
     }
 
     /// Brings the newest step to the directory of sets, if it is not there, and waits for it. True if steps have come there.
@@ -217,76 +338,61 @@ impl Levels {
     /// Why it could not be brought; it is on the nodes.
     pub(crate) fn finish(&mut self, comm: &dyn Comm) -> Result<bool> {
         self.settle_copies(comm)?;
-        let mut has_flushed = self.settle_flush(comm)?;
-        if let Some(step) = self.newest
-            && self.flushed != Some(step)
-        {
-            let flushed = self.start_flush(comm, step).and_then(|()| self.flushing.settle(comm));
-            self.flushed = flushed.map_err(|error| not_flushed(&error, step))?;
-            has_flushed = true;
+        let has_flushed = self.settle_flush(comm)?;
+        match self.newest.filter(|&newest| self.flushed != Some(newest)) {
+            None => Ok(has_flushed),
+            Some(step) => self.bring_now(comm, step).map(|()| true).map_err(|error| {
+                not_flushed(error, step)
+                    .hint("run 'knarr checkpoint scavenge' on each node, or start the program again there")
+            }),
         }
-        Ok(has_flushed)
     }
 
     /// Before a restart: brings the newest step to the directory of sets of which the nodes have all parts, or `step`, if the
     /// directory has none that is newer.
     ///
     /// # Errors
-    /// As for [`comm::gather`]. A step that cannot be brought is a warning.
+    /// `Write` if it cannot be written there. A step that cannot be read is a warning, and the one before it serves.
     pub(crate) fn bring(&mut self, comm: &dyn Comm, step: Option<u64>) -> Result<()> {
+        self.settle_copies(comm)?;
         self.settle_flush(comm)?;
-        let all = gathered(comm, &held(&self.place, &self.engine.codecs))?;
-        let candidates = match comm.rank() {
-            ROOT => self.candidates(&all, step),
-            _ => Vec::new(),
-        };
-        for wanted in comm::share(comm, &candidates)? {
-            let of = |held: &Vec<Held>| held.iter().find(|held| held.id == wanted.id).cloned();
-            let parts: Vec<Option<Held>> = all.iter().map(of).collect();
-            let begun = Flush::begin(&self.engine, comm, (&self.place, &self.directory), &wanted, &parts);
-            let flushed = begun.and_then(|flush| {
-                self.flushing.start(comm, wanted.step, flush)?;
-                self.flushing.settle(comm)
-            });
-            match flushed {
-                Ok(_) => break,
-                Err(error) => self.warn(not_flushed(&error, wanted.step)),
+        let own = if is_maker(comm) { held(&self.place, &self.engine.codecs) } else { Vec::new() };
+        let all = gathered(comm, &own)?;
+        let candidates = if comm.rank() == ROOT { self.candidates(&all, step) } else { Vec::new() };
+        for step in comm::share(comm, &candidates)? {
+            match self.bring_now(comm, step) {
+                Ok(()) => break,
+                Err(error) if error.kind() == ErrorKind::NotFound => self.warn(comm, not_flushed(error, step)),
+                Err(error) => return Err(not_flushed(error, step)),
             }
         }
         Ok(())
     }
 
-    /// Sets that the nodes have whole and the directory of sets has not, the newest first.
-    fn candidates(&self, all: &[Vec<Held>], step: Option<u64>) -> Vec<Held> {
-        let mut found: BTreeMap<&str, Held> = BTreeMap::new();
-        for held in all.iter().flatten() {
-            let known = found.entry(&held.id).or_insert_with(|| held.clone());
-            known.here.extend(held.here.iter().cloned());
-            known.when = known.when.max(held.when);
-        }
-        let mut whole: Vec<Held> = found.into_values().filter(|held| held.here.is_superset(&held.all)).collect();
-        whole.sort_by_key(|held| std::cmp::Reverse(held.when));
-        whole.retain(|held| step.is_none_or(|step| step == held.step));
-        let completed = sets::completed(&self.directory).unwrap_or_default();
-        let usable = |path: &&PathBuf| {
-            let is_wanted = sets::step(path).is_some_and(|found| step.is_none_or(|step| step == found));
-            is_wanted && Set::open(path, &self.engine.codecs).is_ok_and(|set| set.check_files().is_ok())
-        };
-        let newest = completed.iter().rev().find(usable).and_then(|path| node_sets::when(path).ok());
-        let is_newer = |held: &Held| {
-            !is_there(&self.engine, &self.directory, held) && newest.is_none_or(|newest| held.when > newest)
-        };
+    /// Steps that the nodes have whole and the directory of sets has not, the newest first.
+    fn candidates(&mut self, all: &[Vec<Held>], step: Option<u64>) -> Vec<u64> {
+        let codecs = &self.engine.codecs;
+        let newest = node_sets::newest_whole(&self.directory, step, codecs);
+        let mut found = node_sets::together(all.iter().flatten());
+        found.retain(|held| step.is_none_or(|step| step == held.step));
         // What is older than one that is there is not needed.
-        whole.into_iter().take_while(is_newer).collect()
-    }
-
-    /// Nobody waits for what goes on: this is a forked process.
-    pub(crate) fn forget(&mut self) {
-        self.protecting.forget();
-        self.flushing.forget();
+        let is_newer =
+            |held: &&Held| !held.is_in(&self.directory, codecs) && newest.is_none_or(|newest| held.when > newest);
+        let newer: Vec<&Held> = found.iter().rev().take_while(is_newer).collect();
+        for held in newer.iter().take_while(|held| !held.is_whole()) {
+            let (all, missing) = (held.all.len(), held.all.len() - held.here.len());
+            let what = format!("step {} lacks {missing} of {all} files on the nodes that are here", held.step);
+            let error = Error::new(ErrorKind::NotFound, what);
+            self.warnings.push(error.hint("run on the nodes of the last run, or 'knarr checkpoint scavenge' there"));
+        }
+        newer.iter().filter(|held| held.is_whole()).map(|held| held.step).collect()
     }
 }
 
-fn not_flushed(error: &Error, step: u64) -> Error {
-    error.clone().at(format!("step {step} is on the nodes, and could not be brought to the directory of sets"))
+fn not_flushed(error: Error, step: u64) -> Error {
+    error.at(format!("step {step} is on the nodes, and could not be brought to the directory of sets"))
+}
+
+fn not_covered(error: Error, step: u64) -> Error {
+    error.at(format!("no other node has copies of step {step}"))
 }

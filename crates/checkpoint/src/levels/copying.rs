@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use crate::disk::manifest::Store;
+use crate::disk::parts::Parts;
 use knarr_array::error::{Error, Result};
 use knarr_flow::engine::Engine;
 use knarr_flow::output::temporary_name;
@@ -21,7 +22,16 @@ pub(super) struct Copied {
 }
 
 impl Copied {
-    /// Makes the file in `directory` of what `read` reads, a piece at a time from an offset. It appears there whole and synced.
+    /// Of a file of the set whose parts these are.
+    ///
+    /// # Errors
+    /// `Corrupt` if its checksum is not known.
+    pub(super) fn of(store: &Store, parts: &Parts) -> Result<Self> {
+        Ok(Self { store: store.clone(), crc32c: parts.checksum(&store.name)? })
+    }
+
+    /// Makes the file in `directory` of what `read` reads, a piece at a time from an offset. It appears there whole; its bytes are
+    /// synced, its name is not.
     ///
     /// # Errors
     /// That of `read`; `Write`; `Corrupt` for other bytes than were packed; `Interrupted`.

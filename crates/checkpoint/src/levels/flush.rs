@@ -9,8 +9,9 @@ use std::time::{Duration, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use super::copying::{Copied, piece};
-use super::node_sets::{Held, id};
-use crate::disk::manifest::{Manifest, Store};
+use super::node_sets::Held;
+use super::protect::gathered;
+use crate::disk::manifest::{FrameEntry, Manifest, Store};
 use crate::disk::parts::Parts;
 use crate::disk::set::{MANIFEST, MANIFEST_COPY, SET, Set};
 use crate::disk::sets;
@@ -22,10 +23,10 @@ use knarr_flow::output::{AtomicDirectory, Store as _};
 use knarr_handover::Delivery;
 
 /// Which node copies what, as rank 0 decides.
-#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Plan {
-    /// Where the set is put together.
-    directory: PathBuf,
+    /// Name of the directory where the set is put together.
+    directory: String,
     /// Files of frames that each rank copies.
     copies: BTreeMap<usize, Vec<String>>,
 }
@@ -39,28 +40,36 @@ pub(super) struct Flush {
     directory: PathBuf,
     copies: Vec<Copied>,
     /// Of rank 0.
-    staging: Option<New>,
+    new: Option<New>,
 }
 
 /// A set that is put together.
-pub(super) struct New {
-    pub(super) staging: AtomicDirectory,
-    pub(super) manifest: Manifest,
+struct New {
+    staging: AtomicDirectory,
+    manifest: Manifest,
     /// Permission bits of its directory.
-    pub(super) mode: u32,
+    mode: u32,
     /// When it was completed on the nodes: nanoseconds since 1970.
-    pub(super) when: u64,
+    when: u64,
 }
 
-/// Permission bits of the directory until it is complete.
-const PRIVATE: u32 = 0o700;
+/// What became of a step on its way.
+pub(super) enum Flushed {
+    /// It is in the directory of sets.
+    There(u64),
+    /// These files of frames cannot be read where they are: the rank there, the name, and why. Nothing has changed.
+    Unreadable(u64, Vec<(usize, String, Error)>),
+}
+
+/// Permission bits of a directory until the set in it is complete.
+pub(super) const PRIVATE: u32 = 0o700;
 
 impl Flush {
     /// Begins with the set `wanted`, of which the nodes have parts in their `place`. `parts` are those of all ranks, `None` where
     /// there is none. A set that is there already is replaced. Collective.
     ///
     /// # Errors
-    /// On all ranks that of one of them: `Corrupt` if a file of frames is on no node, `Read`, `Write`.
+    /// On all ranks that of one of them: `NotFound` if a file of frames is on no node, `Read`, `Write`.
     pub(super) fn begin(
         engine: &Engine,
         comm: &dyn Comm,
@@ -69,29 +78,32 @@ impl Flush {
         parts: &[Option<Held>],
     ) -> Result<Self> {
         let (part, target) = (sets::of_step(place, wanted.step), sets::of_step(directory, wanted.step));
-        let has = |rank: usize| parts.get(rank).and_then(Option::as_ref).filter(|held| held.id == wanted.id);
+        let has = |rank: &usize| parts.get(*rank).and_then(Option::as_ref).is_some_and(|held| held.id == wanted.id);
         // Rank 0 may be on a node without a part.
-        let source = (0..comm.size()).find(|&rank| has(rank).is_some()).unwrap_or(ROOT);
-        let mut message = Vec::new();
-        let read = if comm.rank() == source { Set::open(&part, &engine.codecs).map(Some) } else { Ok(None) };
-        if let Some(set) = agree(comm, read)? {
+        let source = (0..comm.size()).find(has).unwrap_or(ROOT);
+        let read = || {
+            let set = Set::open(&part, &engine.codecs)?;
+            let mut message = Vec::new();
             put_bytes(&mut message, &set.manifest().body()?);
             put_number(&mut message, u64::from(mode_of(&part)));
-        }
+            Ok(message)
+        };
+        let message = agree(comm, if comm.rank() == source { read() } else { Ok(Vec::new()) })?;
         let message = comm::broadcast(comm, source, message)?;
         let mut reader = Reader::new("message", &message);
         let manifest = Manifest::read_body(reader.bytes()?)?;
         let mode = u32::try_from(reader.number()?).unwrap_or(PRIVATE);
         let planned = match comm.rank() {
-            ROOT => plan(engine, directory, &target, &manifest, parts, &wanted.id).map(Some),
+            ROOT => plan(engine, &target, &manifest, parts, &wanted.id).map(Some),
             _ => Ok(None),
         };
         let (staging, plan) = agree(comm, planned)?.unzip();
         let plan = comm::share(comm, &plan)?.ok_or_else(|| Error::internal("rank 0 has no plan"))?;
         let own = plan.copies.get(&comm.rank()).map_or(&[][..], Vec::as_slice);
         let copies = agree(comm, copied(&part, &manifest, own))?;
-        let staging = staging.map(|staging| New { staging, manifest, mode, when: wanted.when });
-        Ok(Self { engine: engine.clone(), step: wanted.step, part, directory: plan.directory, copies, staging })
+        let new = staging.map(|staging| New { staging, manifest, mode, when: wanted.when });
+        let directory = directory.join(plan.directory);
+        Ok(Self { engine: engine.clone(), step: wanted.step, part, directory, copies, new })
     }
 }
 
@@ -101,14 +113,13 @@ fn copied(part: &Path, manifest: &Manifest, own: &[String]) -> Result<Vec<Copied
         return Ok(Vec::new());
     }
     let parts = Parts::read(part)?;
-    let of = |store: &Store| Some(Copied { store: store.clone(), crc32c: *parts.crc32c.get(&store.name)? });
-    Ok(manifest.stores.iter().filter(|store| own.contains(&store.name)).filter_map(of).collect())
+    let own = manifest.stores.iter().filter(|store| own.contains(&store.name));
+    own.map(|store| Copied::of(store, &parts)).collect()
 }
 
 /// Makes the directory, with links to what the newest set there has already, and deals the rest to the nodes evenly.
 fn plan(
     engine: &Engine,
-    directory: &Path,
     target: &Path,
     manifest: &Manifest,
     parts: &[Option<Held>],
@@ -116,16 +127,13 @@ fn plan(
 ) -> Result<(AtomicDirectory, Plan)> {
     let staging = AtomicDirectory::create(target, SET, true)?;
     set_permissions(staging.dir(), Permissions::from_mode(PRIVATE)).map_err(|error| Error::write(target, &error))?;
-    let newest = sets::completed(directory)?.pop().and_then(|path| Set::open(&path, &engine.codecs).ok());
+    let newest = sets::completed(sets::directory_of(target))?.pop();
+    let newest = newest.and_then(|path| Set::open(&path, &engine.codecs).ok());
     let is_linked = |store: &Store| {
         newest.as_ref().is_some_and(|set| {
-            let is_same = set
-                .manifest()
-                .stores
-                .iter()
-                .any(|other| (&other.name, other.length, other.id) == (&store.name, store.length, store.id));
+            let is_same = is_same_file(store, manifest, set.manifest()) && set.has_file(store);
             let link = || std::fs::hard_link(set.path().join(&store.name), staging.dir().join(&store.name));
-            is_same && set.has_file(store) && link().is_ok()
+            is_same && link().is_ok()
         })
     };
     let mut bytes: BTreeMap<usize, u64> = BTreeMap::new();
@@ -135,33 +143,68 @@ fn plan(
             |held: &Option<Held>| held.as_ref().is_some_and(|held| held.id == id && held.here.contains(&store.name));
         let holders = parts.iter().enumerate().filter(|(_, held)| has(held)).map(|(rank, _)| rank);
         let rank = holders.min_by_key(|rank| bytes.get(rank).copied().unwrap_or(0)).ok_or_else(|| {
-            Error::corrupt(format!("the file of frames '{}' is on no node", store.name))
-                .at(target.display().to_string())
+            let what = format!("the file of frames '{}' is on none of the nodes", store.name);
+            Error::new(ErrorKind::NotFound, what).at(target.display().to_string())
         })?;
         *bytes.entry(rank).or_default() += store.length;
         copies.entry(rank).or_default().push(store.name.clone());
     }
-    let plan = Plan { directory: staging.dir().to_owned(), copies };
-    Ok((staging, plan))
+    let directory = staging.dir().file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+    Ok((staging, Plan { directory, copies }))
+}
+
+/// True if two sets have one file of frames, with the same frames at the same places. The name and the id say only of which values it is.
+fn is_same_file(store: &Store, one: &Manifest, other: &Manifest) -> bool {
+    let frames = |manifest: &Manifest| {
+        let number = manifest
+            .stores
+            .iter()
+            .position(|found| (&found.name, found.length, found.id) == (&store.name, store.length, store.id))?;
+        let of_store = |frame: &&FrameEntry| frame.store == number;
+        let what = |frame: &FrameEntry| {
+            let pieces: Vec<_> = frame.pieces.iter().map(|piece| (piece.length, piece.hash)).collect();
+            (frame.offset, (frame.length, frame.block, frame.lanes.clone(), pieces))
+        };
+        Some(manifest.frames.iter().filter(of_store).map(what).collect::<BTreeMap<_, _>>())
+    };
+    let (one, other) = (frames(one), frames(other));
+    one.is_some() && one == other
 }
 
 impl Delivery for Flush {
-    type Delivered = ();
-    /// The step.
-    type Outcome = u64;
+    /// What could not be read.
+    type Delivered = Vec<(String, Error)>;
+    type Outcome = Flushed;
 
-    fn deliver(&self) -> Result<()> {
-        self.copies.iter().try_for_each(|copied| {
-            copied.make(&self.engine, &self.directory, |at, length| piece(&self.part, &copied.store.name, at, length))
-        })
+    fn deliver(&self) -> Result<Self::Delivered> {
+        let mut unreadable = Vec::new();
+        for copied in &self.copies {
+            let name = &copied.store.name;
+            match copied.make(&self.engine, &self.directory, |at, length| piece(&self.part, name, at, length)) {
+                Err(error) if is_unreadable(&error) => unreadable.push((name.clone(), error)),
+                made => made?,
+            }
+        }
+        Ok(unreadable)
     }
 
-    fn finish(mut self, comm: &dyn Comm, delivered: Result<()>) -> Result<u64> {
-        agree(comm, delivered)?;
-        let published = self.staging.take().map_or(Ok(()), |new| new.publish(&self.engine));
+    fn finish(mut self, comm: &dyn Comm, delivered: Result<Self::Delivered>) -> Result<Flushed> {
+        let own = agree(comm, delivered)?;
+        let all = gathered(comm, &own)?.into_iter().enumerate();
+        let unreadable: Vec<_> =
+            all.flat_map(|(rank, own)| own.into_iter().map(move |(name, error)| (rank, name, error))).collect();
+        if !unreadable.is_empty() {
+            return Ok(Flushed::Unreadable(self.step, unreadable));
+        }
+        let published = self.new.take().map_or(Ok(()), |new| new.publish(&self.engine));
         agree(comm, published)?;
-        Ok(self.step)
+        Ok(Flushed::There(self.step))
     }
+}
+
+/// True if what was to be copied is damaged or gone, and another node may have it.
+pub(super) fn is_unreadable(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Read | ErrorKind::NotFound)
 }
 
 impl New {
@@ -169,33 +212,34 @@ impl New {
     ///
     /// # Errors
     /// `Write`, also if a file of frames is gone.
-    pub(super) fn publish(self, engine: &Engine) -> Result<()> {
+    fn publish(self, engine: &Engine) -> Result<()> {
         let Self { mut staging, manifest, mode, when } = self;
         let (directory, place) = (staging.dir().to_owned(), staging.place());
-        let is_there =
-            |store: &Store| directory.join(&store.name).metadata().is_ok_and(|found| found.len() == store.length);
-        if let Some(store) = manifest.stores.iter().find(|store| !is_there(store)) {
+        let lacks =
+            |store: &&Store| directory.join(&store.name).metadata().map_or(true, |found| found.len() != store.length);
+        if let Some(store) = manifest.stores.iter().find(lacks) {
             let what = format!("'{}' was removed or changed while the set was copied", store.name);
             return Err(Error::new(ErrorKind::Write, what).at(place));
         }
         let bytes = manifest.write(&engine.codecs)?;
         staging.write(MANIFEST_COPY, &bytes)?;
         staging.write(MANIFEST, &bytes)?;
-        sets::set_date(&directory.join(MANIFEST), UNIX_EPOCH + Duration::from_nanos(when));
-        let opened = set_permissions(&directory, Permissions::from_mode(mode));
-        opened.map_err(|error| Error::write(Path::new(&place), &error))?;
+        complete(&directory, mode, when).map_err(|error| error.at(place))?;
         engine.check_cancelled()?;
         Box::new(staging).publish().map(drop)
     }
 }
 
+/// Gives the directory of a set that was copied the date and the permissions of its original.
+///
+/// # Errors
+/// `Write`.
+pub(super) fn complete(directory: &Path, mode: u32, when: u64) -> Result<()> {
+    sets::set_date(&directory.join(MANIFEST), UNIX_EPOCH + Duration::from_nanos(when));
+    set_permissions(directory, Permissions::from_mode(mode)).map_err(|error| Error::write(directory, &error))
+}
+
 /// Permission bits of the directory of a set.
 pub(super) fn mode_of(set: &Path) -> u32 {
     set.metadata().map_or(PRIVATE, |found| found.permissions().mode() & 0o777)
-}
-
-/// True if the set of a step in the directory of sets is this one.
-pub(super) fn is_there(engine: &Engine, directory: &Path, wanted: &Held) -> bool {
-    let set = Set::open(&sets::of_step(directory, wanted.step), &engine.codecs);
-    set.is_ok_and(|set| set.check_files().is_ok() && id(&set).is_ok_and(|id| id == wanted.id))
 }

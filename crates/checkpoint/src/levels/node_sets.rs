@@ -1,6 +1,8 @@
 //! The parts of sets that lie on a disk of this node.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -11,12 +13,13 @@ use crate::disk::set::Set;
 use crate::disk::sets;
 use knarr_array::error::{Error, Result};
 use knarr_codec::codec::CodecList;
+use knarr_flow::output::{is_of_running, is_temporary_name};
 
 /// A part of a set that lies here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Held {
     pub(super) step: u64,
-    /// Equal in all parts of one set, and in no other.
+    /// Equal in all parts of one set.
     pub(super) id: String,
     /// When it was completed: nanoseconds since 1970.
     pub(super) when: u64,
@@ -75,12 +78,84 @@ pub(super) fn part(path: &Path, codecs: &CodecList) -> Result<Held> {
     Ok(Held { step, id: id(&set)?, when: when(path)?, all: all.map(|store| store.name.clone()).collect(), here })
 }
 
-/// Removes all but the `keep` newest sets of a node, and not the one of step `spared`. Returns what could not be removed.
-pub(super) fn prune(place: &Path, keep: usize, spared: Option<u64>) -> Vec<Error> {
+/// The sets of which all these parts together have files, the newest last.
+pub(super) fn together<'a>(parts: impl Iterator<Item = &'a Held>) -> Vec<Held> {
+    let mut found: BTreeMap<&str, Held> = BTreeMap::new();
+    for held in parts {
+        found.entry(&held.id).or_insert_with(|| held.clone()).here.extend(held.here.iter().cloned());
+    }
+    let mut found: Vec<Held> = found.into_values().collect();
+    found.sort_by_key(|held| held.when);
+    found
+}
+
+impl Held {
+    /// True if no file of the set is missing.
+    pub(super) fn is_whole(&self) -> bool {
+        self.here.is_superset(&self.all)
+    }
+
+    /// True if it is in the directory of sets.
+    pub(super) fn is_in(&self, directory: &Path, codecs: &CodecList) -> bool {
+        let set = Set::open(&sets::of_step(directory, self.step), codecs);
+        set.is_ok_and(|set| set.check_files().is_ok() && id(&set).is_ok_and(|id| id == self.id))
+    }
+}
+
+/// When the newest set in the directory of sets was completed of which nothing is missing there, or the one of `step`.
+pub(super) fn newest_whole(directory: &Path, step: Option<u64>, codecs: &CodecList) -> Option<u64> {
+    let is_whole = |path: &&PathBuf| {
+        let is_wanted = sets::step(path).is_some_and(|found| step.is_none_or(|step| step == found));
+        is_wanted && Set::open(path, codecs).is_ok_and(|set| set.check_files().is_ok())
+    };
+    sets::completed(directory).ok()?.iter().rev().find(is_whole).and_then(|path| when(path).ok())
+}
+
+/// Removes all but the `keep` newest sets of a node, and not those of the steps `spared`. Returns what could not be removed.
+pub(super) fn prune(place: &Path, keep: usize, spared: &[Option<u64>]) -> Vec<Error> {
     let all = match sets::completed(place) {
         Ok(all) => all,
         Err(error) => return vec![error],
     };
-    let old = all.iter().rev().skip(keep).filter(|path| sets::step(path) != spared || spared.is_none());
+    let is_spared = |path: &Path| sets::step(path).is_some_and(|step| spared.contains(&Some(step)));
+    let old = all.iter().rev().skip(keep).filter(|path| !is_spared(path));
     old.filter_map(|path| sets::remove(path).err()).collect()
+}
+
+/// Makes the directory `place` for the parts of a node, or takes one that is this user's own.
+///
+/// # Errors
+/// `Write`; `Usage` if it is somebody else's, who could put other values there.
+pub(super) fn make(place: &Path) -> Result<()> {
+    let write_error = |error: std::io::Error| Error::write(place, &error);
+    fs::create_dir_all(place.parent().unwrap_or(place)).map_err(write_error)?;
+    match DirBuilder::new().mode(0o700).create(place) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(write_error(error)),
+        _ => {}
+    }
+    let found = place.symlink_metadata().map_err(write_error)?;
+    if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o022 != 0 {
+        return Err(Error::usage("it is no directory that only this user can write to")
+            .hint("remove it, or name another directory for 'local'")
+            .at(place.display().to_string()));
+    }
+    Ok(())
+}
+
+/// Removes what processes that are gone have left on the way, also before the node was started again. Only who has the lock of
+/// `place` calls it: nobody else makes sets there.
+///
+/// # Errors
+/// `Read`.
+pub(super) fn tidy(place: &Path) -> Result<()> {
+    for directory in std::iter::once(place.to_owned()).chain(sets::completed(place)?) {
+        let entries = fs::read_dir(&directory).map_err(|error| Error::read(&directory, &error))?;
+        for path in entries.flatten().map(|entry| entry.path()) {
+            let name = path.file_name().unwrap_or_default();
+            if is_temporary_name(name) && !is_of_running(name) {
+                let _ = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            }
+        }
+    }
+    Ok(())
 }

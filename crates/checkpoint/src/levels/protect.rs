@@ -1,5 +1,7 @@
 //! Each node keeps a copy of what the node before it has packed, so that no step is lost with a node.
 
+use std::collections::BTreeSet;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -53,7 +55,7 @@ pub(super) struct Ring {
     /// Of one rank of each node.
     partner: Option<Partner>,
     /// Answers for this node.
-    _server: Option<Server>,
+    server: Option<Server>,
 }
 
 impl Ring {
@@ -63,11 +65,7 @@ impl Ring {
     /// On all ranks that of one: no port, or no random numbers.
     pub(super) fn open(comm: &dyn Comm, place: &Path) -> Result<Option<Self>> {
         let is_maker = comm.node() == comm.rank();
-        let nodes: Vec<usize> = comm::nodes(comm)?;
-        let mut makers = nodes.clone();
-        makers.dedup();
-        makers.sort_unstable();
-        makers.dedup();
+        let makers: Vec<usize> = comm::nodes(comm)?.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
         if makers.len() == 1 {
             return Ok(None);
         }
@@ -83,7 +81,12 @@ impl Ring {
         let before = |own: usize| makers.get((own + makers.len() - 1) % makers.len()).copied();
         let node = makers.iter().position(|&maker| maker == comm.rank()).and_then(before);
         let partner = node.and_then(|node| Some(Partner { node, link: link_to(peers.get(node)?.clone()?) }));
-        Ok(Some(Self { place: place.to_owned(), partner, _server: server }))
+        Ok(Some(Self { place: place.to_owned(), partner, server }))
+    }
+
+    /// Leaves the connections to the process that has opened them.
+    pub(super) fn forget(&mut self) {
+        std::mem::forget(self.server.take());
     }
 
     /// What this rank does to keep copies of a step.
@@ -98,8 +101,7 @@ impl Ring {
                 let (set, parts) = (Set::open(&path, &engine.codecs)?, Parts::read(&path)?);
                 let theirs = set.manifest().stores.iter().filter(|store| parts.has(partner.node, &store.name));
                 for store in theirs.filter(|store| !set.has_file(store)) {
-                    let crc32c = parts.crc32c.get(&store.name).copied().unwrap_or_default();
-                    wanted.push(Copied { store: store.clone(), crc32c });
+                    wanted.push(Copied::of(store, &parts)?);
                 }
                 Some(Arc::clone(&partner.link))
             }
@@ -136,7 +138,9 @@ impl Delivery for Protect {
                 link.ask(&comm::written(&question)?)
             };
             wanted.make(&self.engine, &self.path, ask)
-        })
+        })?;
+        let synced = File::open(&self.path).and_then(|directory| directory.sync_all());
+        synced.map_err(|error| Error::write(&self.path, &error))
     }
 
     /// A step without copies is a checkpoint still.

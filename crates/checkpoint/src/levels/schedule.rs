@@ -21,11 +21,18 @@ pub(super) struct Schedule {
     sets: u64,
     /// When the last one was taken.
     last: Duration,
+    /// The last one that was taken has not come there.
+    is_overdue: bool,
 }
 
 impl Schedule {
     pub(super) fn new(every: Every) -> Self {
-        Self { every, sets: 0, last: Duration::ZERO }
+        Self { every, sets: 0, last: Duration::ZERO, is_overdue: false }
+    }
+
+    /// The step that was taken last has not come there: the next one is taken.
+    pub(super) fn failed(&mut self) {
+        self.is_overdue = true;
     }
 
     /// A step is complete on all nodes at the time `now` since the beginning. True if it is taken. While another one is on its way
@@ -36,10 +43,11 @@ impl Schedule {
             Every::Sets(sets) => self.sets >= sets,
             Every::Time(time) => now.saturating_sub(self.last) >= time,
         };
-        if is_due && !is_busy {
-            (self.sets, self.last) = (0, now);
+        let takes = (is_due || self.is_overdue) && !is_busy;
+        if takes {
+            (self.sets, self.last, self.is_overdue) = (0, now, false);
         }
-        is_due && !is_busy
+        takes
     }
 }
 
@@ -59,6 +67,16 @@ mod tests {
         assert_eq!(taken(Every::Sets(1), &seconds, &[]), seconds);
         assert_eq!(taken(Every::Sets(3), &seconds, &[]), [3, 6, 9]);
         assert_eq!(taken(Every::Time(Duration::from_secs(4)), &[1, 3, 5, 6, 8, 9, 20, 21], &[]), [5, 9, 20]);
+    }
+
+    #[test]
+    fn after_one_that_has_not_come_the_next_one_is_taken() {
+        let mut schedule = Schedule::new(Every::Sets(3));
+        let mut takes = |second| schedule.takes(Duration::from_secs(second), false);
+        assert_eq!([1, 2, 3].map(&mut takes), [false, false, true]);
+        schedule.failed();
+        let mut takes = |second| schedule.takes(Duration::from_secs(second), false);
+        assert_eq!([4, 5, 6, 7].map(&mut takes), [true, false, false, true]);
     }
 
     #[test]

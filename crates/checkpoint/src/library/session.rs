@@ -145,6 +145,7 @@ impl<C: Comm> Session<C> {
         self.handover.exchange("need", None, Ok(()))?;
         // Without a step under way it would take time for nothing.
         let is_packing = self.handover.pending().is_some() && !self.test()?;
+        self.look()?;
         let now = Instant::now();
         if let Some(before) = self.pace.asked.replace(now) {
             self.pace.step = now - before;
@@ -202,20 +203,28 @@ impl<C: Comm> Session<C> {
         let allowed = if self.handover.comm().rank() == ROOT { self.may_begin(step) } else { Ok(()) };
         self.handover.exchange("begin", Some(step), allowed)?;
         self.settle()?;
+        if let Some(levels) = &mut self.levels {
+            levels.begin(self.handover.comm(), step, self.options.pack.force)?;
+        }
         self.files.clear();
         self.handover.open(step);
         Ok(())
     }
 
-    fn may_begin(&mut self, step: u64) -> Result<()> {
+    /// Makes this program the one that writes sets there.
+    fn hold(&mut self) -> Result<()> {
         if self.lock.is_none() {
             self.lock = Some(sets::lock(&self.directory)?);
             remove_abandoned(&self.directory);
         }
-        let (path, own) = (sets::of_step(&self.directory, step), self.made_at(step));
+        Ok(())
+    }
+
+    fn may_begin(&mut self, step: u64) -> Result<()> {
+        self.hold()?;
+        let path = sets::of_step(&self.directory, step);
         let is_pending = self.handover.pending() == Some(step);
-        let is_there = [&path, &own].iter().any(|path| path.symlink_metadata().is_ok());
-        if !self.options.pack.force && (is_pending || is_there) {
+        if !self.options.pack.force && (is_pending || path.symlink_metadata().is_ok()) {
             return Err(Error::new(ErrorKind::Exists, format!("there is a checkpoint of step {step}"))
                 .hint("remove it, or ask to replace those that are there (force)")
                 .at(path.display().to_string()));
@@ -287,7 +296,7 @@ impl<C: Comm> Session<C> {
         let together = match &self.levels {
             None => Together::begin(&self.engine, comm, &path, &options)?,
             Some(levels) => {
-                let after = levels.newest_elsewhere(comm)?;
+                let after = levels.newest(comm)?;
                 Together::begin_on_nodes(&self.engine, comm, &path, &options, after)?
             }
         };
@@ -353,6 +362,10 @@ impl<C: Comm> Session<C> {
         self.handover.exchange("restart", step, Ok(()))?;
         self.settle()?;
         let begin = Instant::now();
+        if self.levels.is_some() {
+            let held = if self.handover.comm().rank() == ROOT { self.hold() } else { Ok(()) };
+            agree(self.handover.comm(), held)?;
+        }
         if let Some(levels) = &mut self.levels {
             levels.bring(self.handover.comm(), step)?;
         }
@@ -418,17 +431,19 @@ impl<C: Comm> Session<C> {
     /// What became of the step; `Usage` if one was begun and not committed, which is not stored.
     pub fn close(mut self) -> Result<()> {
         if !self.handover.is_own() {
-            self.levels.iter_mut().for_each(Levels::forget);
             return Ok(());
         }
         self.note_restart();
         // Nothing is computed after it, so nothing is kept waiting.
-        self.waited()?;
-        if let Some(levels) = &mut self.levels
-            && levels.finish(self.handover.comm())?
-        {
+        self.handover.exchange("wait", None, Ok(()))?;
+        let settled = self.settle();
+        // Those before it are brought, whatever became of the last step.
+        let finished = self.levels.as_mut().map_or(Ok(false), |levels| levels.finish(self.handover.comm()));
+        if matches!(finished, Ok(true)) {
             self.prune();
         }
+        settled?;
+        finished?;
         match self.handover.opened() {
             None => Ok(()),
             Some(step) => Err(Error::usage(format!("step {step} was begun and not committed, so it is not stored"))
@@ -436,13 +451,19 @@ impl<C: Comm> Session<C> {
         }
     }
 
-    /// Completes the step that is under way, if there is one. All ranks have it, or none.
-    fn settle(&mut self) -> Result<()> {
+    /// Notes what has come to the directory of sets meanwhile.
+    fn look(&mut self) -> Result<()> {
         if let Some(levels) = &mut self.levels
             && levels.look(self.handover.comm())?
         {
             self.prune();
         }
+        Ok(())
+    }
+
+    /// Completes the step that is under way, if there is one. All ranks have it, or none.
+    fn settle(&mut self) -> Result<()> {
+        self.look()?;
         let Some(step) = self.handover.pending() else { return Ok(()) };
         let completed = self.complete(step);
         // What calls take from now on is for the next step.

@@ -18,7 +18,7 @@ use crate::classes::frame_sizes::WORKER;
 use crate::disk::manifest::{Manifest, Store, Summary};
 use crate::disk::parts::{PARTS, Parts};
 use crate::disk::set::{MANIFEST, MANIFEST_COPY, SET, Set};
-use crate::disk::sets::{directory_of, make_newest, remove};
+use crate::disk::sets::{after, directory_of, make_newest, remove, set_date};
 use crate::disk::tree::Tree;
 use crate::files::scan::{Finder, Watched};
 use crate::packing::group::GroupPacker;
@@ -62,6 +62,8 @@ struct Merged {
     counts: Counts,
     /// If each node has a part of the set.
     parts: Option<Parts>,
+    /// Then: the date of all of them, whatever the clocks of the nodes say.
+    date: Option<SystemTime>,
 }
 
 /// A set that processes pack together. Dropped before [`Together::finish`] was called, it leaves nothing behind; all
@@ -77,7 +79,7 @@ pub struct Together {
     staging: Option<AtomicDirectory>,
     /// Permission bits that the directory gets at most.
     mode: u32,
-    /// When the newest set was completed that is elsewhere.
+    /// When the newest set was completed, for parts of sets on nodes.
     after: Option<SystemTime>,
     begin: Instant,
 }
@@ -141,14 +143,15 @@ impl Together {
             }
         };
         let nobody = || Error::internal("no rank made the directory");
-        let begun = begun.into_iter().nth(maker).flatten().ok_or_else(nobody)?;
-        let same = match begun.options == text(place, target, options) {
+        let first = begun.first().and_then(Option::as_ref).ok_or_else(nobody)?;
+        let same = match first.options == text(place, target, options) {
             true => Ok(()),
             false => {
                 Err(Error::usage("target or options are not those of rank 0").hint("give all ranks the same ones"))
             }
         };
         agree(comm, same)?;
+        let begun = begun.into_iter().nth(maker).flatten().ok_or_else(nobody)?;
         let set = NewSet {
             engine: engine.clone(),
             options: options.clone(),
@@ -200,16 +203,29 @@ impl Together {
             Place::Shared => agree(comm, parts.map(|parts| self.merge(&parts)).transpose())?,
             Place::EachNode => Some(self.merge_on_nodes(comm, parts)?),
         };
-        let staging = self.staging.take();
-        let is_maker = staging.is_some();
-        let published = staging.zip(merged).map(|(staging, merged)| self.publish(staging, merged)).transpose();
-        let is_published = is_maker && published.is_ok();
-        let agreed = agree(comm, published);
-        if agreed.is_err() && is_published {
-            // Some node lacks its part: the step is given up.
-            let _ = remove(&self.set.target);
+        let published =
+            self.staging.take().zip(merged).map(|(staging, merged)| self.publish(staging, merged)).transpose();
+        let packed = match self.place {
+            Place::Shared => agree(comm, published)?,
+            Place::EachNode => self.agree_on_nodes(comm, published)?,
+        };
+        Ok(packed.filter(|_| comm.rank() == ROOT))
+    }
+
+    /// Gives the step up if a node could not publish its part. If a rank is gone instead, nobody knows, and the parts stay.
+    fn agree_on_nodes(&self, comm: &dyn Comm, published: Result<Option<Packed>>) -> Result<Option<Packed>> {
+        let own = published.as_ref().err();
+        let all = comm::all_gather(comm, &comm::written(&own)?)?;
+        let all = all.iter().map(|bytes| comm::read::<Option<Error>>(bytes)).collect::<Result<Vec<_>>>()?;
+        match all.into_iter().enumerate().find_map(|(rank, error)| Some((rank, error?))) {
+            None => published,
+            Some((rank, error)) => {
+                if published.is_ok_and(|packed| packed.is_some()) {
+                    let _ = remove(&self.set.target);
+                }
+                Err(error.at(format!("rank {rank} of {}", comm.size())))
+            }
         }
-        Ok(agreed?.filter(|_| comm.rank() == ROOT))
     }
 
     fn merge(&self, parts: &[Vec<u8>]) -> Result<Merged> {
@@ -230,7 +246,7 @@ impl Together {
             .check(manifest.ranks.iter().map(|rank| rank.name.as_slice()))
             .map_err(|error| Error::usage(error.message()).hint("pack from a directory that holds each name once"))?;
         counts.lacked |= manifest.tree.lacked();
-        Ok(Merged { manifest, counts, parts: None })
+        Ok(Merged { manifest, counts, parts: None, date: None })
     }
 
     /// What rank 0 has merged, on all ranks. Collective.
@@ -239,27 +255,26 @@ impl Together {
         let merge = |bytes: Vec<Vec<u8>>| {
             let merged = self.merge(&bytes)?;
             let earlier = self.set.base.as_ref().map(|base| Parts::read(base.path())).transpose()?.unwrap_or_default();
-            let parts = parts_of(&bytes, &nodes, &earlier)?;
-            Ok(Merged { parts: Some(parts), ..merged })
-        };
-        let merged = agree(comm, parts.map(merge).transpose())?;
-        let mut message = Vec::new();
-        if let Some(merged) = &merged {
+            let told = (parts_of(&bytes, &nodes, &earlier)?, merged.counts.lacked, after(self.after));
+            let mut message = Vec::new();
             put_bytes(&mut message, &merged.manifest.body()?);
-            put_bytes(&mut message, &comm::written(&(&merged.parts, merged.counts.lacked))?);
-        }
-        let message = comm::broadcast(comm, ROOT, message)?;
-        if let Some(merged) = merged {
-            return Ok(merged);
-        }
+            put_bytes(&mut message, &comm::written(&told)?);
+            Ok((merged, message))
+        };
+        let (merged, message) = agree(comm, parts.map(merge).transpose())?.unzip();
+        let message = comm::broadcast(comm, ROOT, message.unwrap_or_default())?;
         let mut reader = Reader::new("message", &message);
-        let manifest = Manifest::read_body(reader.bytes()?)?;
-        let (parts, lacked) = comm::read(reader.bytes()?)?;
-        Ok(Merged { manifest, counts: Counts { lacked, ..Counts::default() }, parts })
+        let body = reader.bytes()?;
+        let (parts, lacked, date) = comm::read::<(Parts, u32, SystemTime)>(reader.bytes()?)?;
+        let (manifest, counts) = match merged {
+            Some(merged) => (merged.manifest, merged.counts),
+            None => (Manifest::read_body(body)?, Counts { lacked, ..Counts::default() }),
+        };
+        Ok(Merged { manifest, counts, parts: Some(parts), date: Some(date) })
     }
 
     fn publish(&self, mut staging: AtomicDirectory, merged: Merged) -> Result<Packed> {
-        let Merged { mut manifest, counts, parts } = merged;
+        let Merged { mut manifest, counts, parts, date } = merged;
         self.unlink_unused(&manifest)?;
         let copied = if self.set.options.copies > 1 { self.copy_shared(&mut manifest)? } else { 0 };
         self.check_stores(&manifest, |name| parts.as_ref().is_none_or(|parts| parts.has(self.maker, name)))?;
@@ -269,7 +284,11 @@ impl Together {
         }
         staging.write(MANIFEST_COPY, &bytes)?;
         staging.write(MANIFEST, &bytes)?;
-        make_newest(&self.set.directory.join(MANIFEST), directory_of(&self.set.target), self.after);
+        let manifest_file = self.set.directory.join(MANIFEST);
+        match date {
+            Some(date) => set_date(&manifest_file, date),
+            None => make_newest(&manifest_file, directory_of(&self.set.target)),
+        }
         self.open_to(counts.lacked)?;
         self.set.engine.check_cancelled()?;
         Box::new(staging).publish()?;
@@ -419,7 +438,8 @@ fn stage(
     if let Some(parent) = target.parent() {
         std::fs::create_dir_all(parent).map_err(|error| Error::write(parent, &error))?;
     }
-    let staging = AtomicDirectory::create(target, SET, options.force)?;
+    // What a node has of a step that is no checkpoint may go: whoever begins the step has looked.
+    let staging = AtomicDirectory::create(target, SET, options.force || place == Place::EachNode)?;
     // Until it is known who may read the files, nobody else may read the set.
     let private = || {
         let mode = std::fs::metadata(staging.dir())?.permissions().mode() & 0o777;

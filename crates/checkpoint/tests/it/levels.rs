@@ -186,7 +186,8 @@ fn a_lost_node_costs_no_step_if_another_one_keeps_copies() {
     });
     assert_eq!(stores(&dir, 2, 3).len(), 1);
     std::fs::remove_dir_all(local(&dir, 2)).unwrap();
-    assert_eq!(restart(&dir, &NODES, None), (Some(1), vec![]));
+    let (step, warnings) = restart(&dir, &NODES, None);
+    assert!(step == Some(1) && warnings[0].to_string().contains("step 3 lacks 1 of 3 files"), "{warnings:?}");
 }
 
 #[test]
@@ -211,10 +212,23 @@ fn damage(path: &Path) {
 }
 
 #[test]
-fn a_damaged_file_on_a_node_is_named_and_an_older_step_serves() {
+fn a_damaged_file_is_taken_from_the_node_that_has_a_copy() {
     let dir = Dir::new();
     program(&dir, 1..3, false, never);
-    // The other copy lies on the next node, and which of them is read is not known.
+    for node in [0, 2, 4] {
+        // Of two files one is that of the node before.
+        damage(&stores(&dir, node, 2)[usize::from(node != 0)]);
+    }
+    let (step, warnings) = restart(&dir, &NODES, None);
+    let text = warnings.iter().map(ToString::to_string).collect::<String>();
+    assert_eq!(step, Some(2), "{text}");
+    assert_eq!(flushed(&dir), [2]);
+}
+
+#[test]
+fn a_step_of_which_no_copy_can_be_read_is_named_and_an_older_one_serves() {
+    let dir = Dir::new();
+    program(&dir, 1..3, false, never);
     for node in [0, 2, 4] {
         stores(&dir, node, 2).iter().for_each(|store| damage(store));
     }
@@ -224,6 +238,127 @@ fn a_damaged_file_on_a_node_is_named_and_an_older_step_serves() {
     assert!(text.contains("step 2 is on the nodes") && text.contains("CRC-32C") && text.contains("group-"), "{text}");
     assert_eq!(flushed(&dir), [1]);
     assert!(dir.names("sets").iter().all(|name| name == "step_1"), "{:?}", dir.names("sets"));
+    // The program goes on from there.
+    all(Threads::run(Threads::on_nodes(&NODES), |comm| {
+        let place = (comm.rank(), comm.size());
+        let mut session = open(&dir, comm, |_| {})?;
+        assert_eq!(session.restart(None, true)?.unwrap().step(), 1);
+        write(&mut session, place, 2..4)?;
+        session.close()
+    }));
+    assert_eq!(flushed(&dir), [1, 2, 3]);
+}
+
+#[test]
+fn a_part_of_a_step_that_is_no_checkpoint_blocks_nothing() {
+    let dir = Dir::new();
+    let alone = |levels: &mut LevelOptions| {
+        levels.protection = Protection::None;
+        never(levels);
+    };
+    program(&dir, 1..4, false, alone);
+    // As if the program had been killed while the nodes gave the step its name.
+    std::fs::remove_dir_all(sets::of_step(&place(&dir, 2), 3)).unwrap();
+    let (step, warnings) = restart(&dir, &NODES, None);
+    assert_eq!(step, Some(2));
+    assert!(warnings[0].to_string().contains("step 3 lacks 1 of 3 files on the nodes"), "{warnings:?}");
+    program(&dir, 3..5, true, alone);
+    assert_eq!(flushed(&dir), [2, 4]);
+}
+
+#[test]
+fn a_step_that_cannot_be_brought_is_an_error_and_no_older_one_serves() {
+    let dir = Dir::new();
+    program(&dir, 1..2, true, |_| {});
+    program(&dir, 2..3, false, never);
+    std::fs::write(dir.join("sets/step_2"), b"not a set").unwrap();
+    for result in
+        Threads::run(Threads::on_nodes(&NODES), |comm| open(&dir, comm, |_| {})?.restart(None, false).map(drop))
+    {
+        let error = result.unwrap_err();
+        assert!(error.to_string().contains("step 2 is on the nodes"), "{error}");
+    }
+    std::fs::remove_file(dir.join("sets/step_2")).unwrap();
+    assert_eq!(restart(&dir, &NODES, None).0, Some(2));
+}
+
+#[test]
+fn a_step_that_is_written_again_reaches_the_directory_of_sets() {
+    for every in [1, 2, 1000] {
+        let dir = Dir::new();
+        all(Threads::run(Threads::on_nodes(&NODES), |comm| {
+            let (rank, ranks) = (comm.rank(), comm.size());
+            let mut options = on_node(&dir, comm.node(), |levels| levels.flush = Every::Sets(every));
+            options.pack.force = true;
+            let mut session = Session::open(comm, &dir.join("sets"), Ok((engine(1), options)))?;
+            write(&mut session, (rank, ranks), 1..3)?;
+            session.begin(2)?;
+            put_region(&mut session, 102, &SHAPE, &own(rank, ranks))?;
+            session.commit()?;
+            session.close()
+        }));
+        let restart = all(Threads::run(Threads::on_nodes(&[0]), |comm| {
+            let restart =
+                Session::open(comm, &dir.join("sets"), Ok((engine(1), options(&dir))))?.restart(None, true)?;
+            let restart = restart.unwrap();
+            assert_eq!(restart.step(), 2);
+            check_region(&restart, 102, &Region::whole(&SHAPE))
+        }));
+        assert_eq!(restart.len(), 1, "every {every}");
+    }
+}
+
+#[test]
+fn steps_before_one_that_fails_are_brought_when_the_program_closes() {
+    let dir = Dir::new();
+    let results = Threads::run(Threads::on_nodes(&NODES), |comm| {
+        let place = (comm.rank(), comm.size());
+        let mut session = open(&dir, comm, never)?;
+        write(&mut session, place, 1..3)?;
+        session.begin(3)?;
+        let path = dir.join(&format!("restart_{}.dat", place.0));
+        std::fs::write(&path, b"values").unwrap();
+        session.add_file(&path, "restart.dat")?;
+        std::fs::remove_file(&path).unwrap();
+        session.commit()?;
+        session.close()
+    });
+    assert!(results.iter().all(|result| result.as_ref().is_err_and(|error| error.to_string().contains("step 3"))));
+    assert_eq!(flushed(&dir), [2]);
+}
+
+#[test]
+fn a_step_stays_on_the_nodes_until_a_newer_one_survives_a_lost_node() {
+    let dir = Dir::new();
+    let one = |levels: &mut LevelOptions| {
+        levels.keep = 1;
+        never(levels);
+    };
+    program(&dir, 1..4, false, one);
+    assert!(!sets::of_step(&place(&dir, 0), 2).exists() && sets::of_step(&place(&dir, 0), 3).exists());
+    all(Threads::run(Threads::on_nodes(&NODES), |comm| {
+        let (rank, ranks) = (comm.rank(), comm.size());
+        let mut session = open(&dir, comm, one)?;
+        session.begin(4)?;
+        put_region(&mut session, 4, &SHAPE, &own(rank, ranks))?;
+        // It is packed, and then killed: nobody has waited for copies.
+        session.commit()
+    }));
+    std::fs::remove_dir_all(local(&dir, 2)).unwrap();
+    assert!([Some(3), Some(4)].contains(&restart(&dir, &NODES, None).0));
+}
+
+#[test]
+fn a_place_that_others_may_write_to_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = Dir::new();
+    program(&dir, 1..2, true, |_| {});
+    assert_eq!(place(&dir, 2).metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    std::fs::set_permissions(place(&dir, 2), std::fs::Permissions::from_mode(0o777)).unwrap();
+    for result in Threads::run(Threads::on_nodes(&NODES), |comm| open(&dir, comm, |_| {}).map(drop)) {
+        let error = result.unwrap_err();
+        assert!(error.kind() == ErrorKind::Usage && error.to_string().contains("only this user can write"), "{error}");
+    }
 }
 
 #[test]
@@ -233,7 +368,7 @@ fn nodes_that_are_given_back_bring_their_parts_one_by_one() {
         levels.protection = Protection::None;
         never(levels);
     });
-    let bring = |node| scavenge(&engine(1), &local(&dir, node), &dir.join("sets"), &Silent).unwrap();
+    let bring = |node| scavenge(&engine(1), &local(&dir, node), &dir.join("sets"), &Silent).unwrap().0;
     let waits = |found: &[Scavenged]| match found {
         [Scavenged::Waits(3, of_third), Scavenged::Waits(2, _)] => of_third.len(),
         other => panic!("{other:?}"),
@@ -249,7 +384,7 @@ fn nodes_that_are_given_back_bring_their_parts_one_by_one() {
     // With copies on other nodes not all have to.
     let dir = Dir::new();
     program(&dir, 1..4, false, never);
-    let bring = |node| scavenge(&engine(1), &local(&dir, node), &dir.join("sets"), &Silent).unwrap();
+    let bring = |node| scavenge(&engine(1), &local(&dir, node), &dir.join("sets"), &Silent).unwrap().0;
     assert_eq!(waits(&bring(4)), 1);
     assert_eq!(bring(0), [Scavenged::Complete(3)]);
     assert_eq!(flushed(&dir), [3]);

@@ -51,6 +51,10 @@ class Checkpoint(Session):
     ``bundle_below`` and ``verify`` are those of ``knarr checkpoint pack``. :meth:`need` goes by ``mtbf``, the mean time
     between failures of the whole job such as ``"8h"``, 24 hours if nothing is said, and by ``end``, when the job ends
     in seconds since 1970, which Slurm says by itself.
+
+    With ``local``, a directory on a disk of each node, steps are complete there first. ``local_keep`` sets stay there,
+    two if nothing is said. Each ``flush``-th step, or one after a time such as ``"30m"``, is brought to ``directory``
+    meanwhile, and the last one at the end. ``protect="none"`` leaves out the copies that other nodes keep.
     """
 
     def __init__(
@@ -61,6 +65,10 @@ class Checkpoint(Session):
         keep: int | None = None,
         mtbf: str | None = None,
         end: int | None = None,
+        local: str | PathLike[str] | None = None,
+        local_keep: int | None = None,
+        flush: int | str | None = None,
+        protect: Literal["partner", "none"] | None = None,
         replace: bool = False,
         spool: str | PathLike[str] | None = None,
         jobs: int | None = None,
@@ -76,6 +84,10 @@ class Checkpoint(Session):
             "keep": keep,
             "mtbf": mtbf,
             "end": end,
+            "local": None if local is None else fspath(local),
+            "local_keep": local_keep,
+            "flush": flush,
+            "protect": protect,
             "replace": "yes" if replace else "no",
             "spool": None if spool is None else fspath(spool),
             "jobs": jobs,

@@ -11,7 +11,8 @@ pub(super) fn run(arguments: &Scavenge) -> Result<u8> {
     let progress = Bar::new(arguments.output.display().to_string());
     let found = scavenge(&engine, &arguments.local, &arguments.output, &progress);
     drop(progress);
-    let found = found?;
+    let (found, damaged) = found?;
+    damaged.iter().for_each(|error| errln!("knarr: {error}; other nodes may have a copy"));
     if arguments.json {
         println!("{}", found.iter().map(json).collect::<serde_json::Value>());
     } else {
@@ -25,6 +26,7 @@ fn json(one: &Scavenged) -> serde_json::Value {
         Scavenged::There(step) => (step, "there", &[][..]),
         Scavenged::Complete(step) => (step, "complete", &[][..]),
         Scavenged::Waits(step, missing) => (step, "waits", missing.as_slice()),
+        Scavenged::Older(step) => (step, "older", &[][..]),
     };
     serde_json::json!({"step": step, "state": state, "missing": missing})
 }
@@ -33,6 +35,7 @@ fn print(one: &Scavenged) {
     match one {
         Scavenged::There(step) => println!("step {step}: is in the directory of sets"),
         Scavenged::Complete(step) => println!("step {step}: complete"),
+        Scavenged::Older(step) => println!("step {step}: the directory of sets has a newer one"),
         Scavenged::Waits(step, missing) => println!("step {step}: waits for {} of other nodes", missing.join(", ")),
     }
 }
