@@ -78,7 +78,10 @@ def test_steps_are_on_the_nodes_first(job: Job, knarr: Knarr) -> None:
     assert flushed(job) == [3, 6, 7]
     for number in NODES:
         (place,) = job.node(number).iterdir()
-        assert place.name.startswith("sets-") and sorted(os.listdir(place)) == ["step_6", "step_7"]
+        assert place.name.startswith("sets-") and sorted(path.name for path in place.glob("step_*")) == [
+            "step_6",
+            "step_7",
+        ]
     for step in (3, 6, 7):
         knarr("checkpoint", "verify", job.sets / f"step_{step}")
     assert job.run(8, "flush=3 local_keep=1 keep=2")[:2] == (7, 8)
@@ -137,7 +140,7 @@ def test_nodes_that_are_given_back_bring_their_parts(job: Job, knarr: Knarr) -> 
 
 def test_options_of_levels_need_the_directory(job: Job, tmp_path: Path) -> None:
     for options, words in {
-        "flush=often": "neither a number of checkpoints nor a time",
+        "flush=often": "neither a number of checkpoints, such as 10, nor a time, such as 30m",
         "protect=parity": "neither none nor partner",
         "local=/proc/nowhere": "/proc/nowhere",
     }.items():

@@ -102,9 +102,16 @@ pub(crate) fn after(last: Option<SystemTime>) -> SystemTime {
     last.and_then(|last| last.checked_add(TICK)).map_or(now, |next| next.max(now))
 }
 
-/// Gives the manifest of a set a date that was decided elsewhere: all parts of a set, and its copy, have one.
-pub(crate) fn set_date(manifest: &Path, date: SystemTime) {
-    let _ = File::options().write(true).open(manifest).and_then(|file| file.set_modified(date));
+/// Gives a set in the directory `path`, which has no name yet, a date that was decided elsewhere: all parts of a set, and its copy, have one.
+///
+/// # Errors
+/// `Write`: with another date an older set might pass for a newer one.
+pub(crate) fn set_date(path: &Path, date: SystemTime) -> Result<()> {
+    for file in [MANIFEST, MANIFEST_COPY].map(|name| path.join(name)) {
+        let set = File::options().write(true).open(&file).and_then(|file| file.set_modified(date));
+        set.map_err(|error| Error::write(&file, &error))?;
+    }
+    Ok(())
 }
 
 /// How long a process that was killed may hold its lock: the system closes its files after whoever waited for its end

@@ -1,7 +1,7 @@
 //! What the ranks of a program do together so that steps go through levels. Everything here is collective.
 
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -15,6 +15,7 @@ use crate::disk::sets;
 use knarr_array::comm::{self, Comm, ROOT, agree};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_flow::engine::Engine;
+use knarr_flow::output::temporary_name;
 use knarr_handover::Background;
 
 /// The levels that the steps of a session go through.
@@ -58,6 +59,9 @@ impl Drop for Levels {
         }
     }
 }
+
+/// Name of the file in the place of a node that says which rank has it.
+const MARK: &str = ".node";
 
 /// True for the rank of a node that does for it what one has to do.
 fn is_maker(comm: &dyn Comm) -> bool {
@@ -104,10 +108,29 @@ impl Levels {
             }
         };
         agree(comm, same)?;
+        // Each node would replace the parts of the others.
+        let (mark, own) = (place.join(MARK), comm.rank().to_string());
+        let write = || {
+            let hidden = place.join(temporary_name(MARK.as_ref()));
+            let written = fs::write(&hidden, &own).and_then(|()| fs::rename(&hidden, &mark));
+            written.map_err(|error| Error::write(&mark, &error))
+        };
+        agree(comm, if is_maker(comm) { write() } else { Ok(()) })?;
+        let is_own = !is_maker(comm) || fs::read(&mark).is_ok_and(|found| found == own.as_bytes());
+        let alone = match is_own {
+            true => Ok(()),
+            false => Err(Error::usage("several nodes have one directory as 'local'")
+                .hint("name a directory on a disk of each node")
+                .at(place.display().to_string())),
+        };
+        agree(comm, alone)?;
         let ring = match options.protection {
             Protection::None => None,
             Protection::Partner => Ring::open(comm, &place)?,
         };
+        let own = if is_maker(comm) { held(&place, &engine.codecs) } else { Vec::new() };
+        let whole = node_sets::together(gathered(comm, &own)?.iter().flatten()).into_iter().rev().find(Held::is_whole);
+        let covered = whole.filter(|_| ring.is_some()).map(|held| held.step);
         Ok(Some(Self {
             engine: engine.clone(),
             place,
@@ -119,7 +142,7 @@ impl Levels {
             flushing: Background::new(Arc::clone(&engine.cancel)),
             ring,
             newest: None,
-            covered: None,
+            covered,
             flushed: None,
             unreadable: BTreeSet::new(),
             _lock: lock,
@@ -174,14 +197,12 @@ impl Levels {
             self.settle_copies(comm)?;
         }
         let path = sets::of_step(&self.place, step);
-        let own = if is_maker(comm) { node_sets::part(&path, &self.engine.codecs).ok() } else { None };
-        let is_there = node_sets::together(gathered(comm, &own)?.iter().flatten()).iter().any(Held::is_whole);
         // One that this program could not bring is no checkpoint.
-        let is_damaged = self.unreadable.iter().any(|(of, ..)| *of == step);
-        match is_there && !is_damaged {
+        let is_there = node_sets::together(self.parts(comm, step)?.iter().flatten()).iter().any(Held::is_whole);
+        match is_there {
             true if replaces => self.bring(comm, Some(step)),
             true => Err(Error::new(ErrorKind::Exists, format!("there is a checkpoint of step {step} on the nodes"))
-                .hint("remove it, or ask to replace those that are there (force)")
+                .hint("allow it to be replaced (replace=yes), or remove the sets below 'local' on every node to begin anew")
                 .at(path.display().to_string())),
             false => Ok(()),
         }
@@ -206,7 +227,7 @@ impl Levels {
         self.look(comm)?;
         let takes = self.schedule.takes(self.begun.elapsed(), self.flushing.step().is_some());
         if comm::share(comm, &takes)?
-            && let Err(error) = self.start_flush(comm, step)
+            && let Err(error) = self.start_flush(comm, step, None)
         {
             self.not_flushed(comm, error, step);
         }
@@ -302,9 +323,11 @@ impl Levels {
         Ok(parts)
     }
 
-    fn start_flush(&mut self, comm: &dyn Comm, step: u64) -> Result<()> {
+    /// Begins to bring a step: the version with this `id`, or the newest one.
+    fn start_flush(&mut self, comm: &dyn Comm, step: u64, id: Option<&str>) -> Result<()> {
         let parts = self.parts(comm, step)?;
-        let wanted = node_sets::together(parts.iter().flatten()).pop();
+        let mut versions = node_sets::together(parts.iter().flatten()).into_iter().rev();
+        let wanted = versions.find(|held| id.is_none_or(|id| id == held.id));
         let wanted = wanted.ok_or_else(|| Error::new(ErrorKind::NotFound, "no node has its part any more"))?;
         let flush = Flush::begin(&self.engine, comm, (&self.place, &self.directory), &wanted, &parts)?;
         self.flushing.start(comm, step, flush)
@@ -314,9 +337,9 @@ impl Levels {
     ///
     /// # Errors
     /// `NotFound` if no node can read a file of it; `Write`.
-    fn bring_now(&mut self, comm: &dyn Comm, step: u64) -> Result<()> {
+    fn bring_now(&mut self, comm: &dyn Comm, step: u64, id: Option<&str>) -> Result<()> {
         loop {
-            self.start_flush(comm, step)?;
+            self.start_flush(comm, step, id)?;
             match self.flushing.settle(comm)? {
                 Some(Flushed::Unreadable(step, files)) => {
                     for (rank, name, error) in files {
@@ -341,7 +364,7 @@ impl Levels {
         let has_flushed = self.settle_flush(comm)?;
         match self.newest.filter(|&newest| self.flushed != Some(newest)) {
             None => Ok(has_flushed),
-            Some(step) => self.bring_now(comm, step).map(|()| true).map_err(|error| {
+            Some(step) => self.bring_now(comm, step, None).map(|()| true).map_err(|error| {
                 not_flushed(error, step)
                     .hint("run 'knarr checkpoint scavenge' on each node, or start the program again there")
             }),
@@ -359,8 +382,8 @@ impl Levels {
         let own = if is_maker(comm) { held(&self.place, &self.engine.codecs) } else { Vec::new() };
         let all = gathered(comm, &own)?;
         let candidates = if comm.rank() == ROOT { self.candidates(&all, step) } else { Vec::new() };
-        for step in comm::share(comm, &candidates)? {
-            match self.bring_now(comm, step) {
+        for (step, id) in comm::share(comm, &candidates)? {
+            match self.bring_now(comm, step, Some(&id)) {
                 Ok(()) => break,
                 Err(error) if error.kind() == ErrorKind::NotFound => self.warn(comm, not_flushed(error, step)),
                 Err(error) => return Err(not_flushed(error, step)),
@@ -369,8 +392,8 @@ impl Levels {
         Ok(())
     }
 
-    /// Steps that the nodes have whole and the directory of sets has not, the newest first.
-    fn candidates(&mut self, all: &[Vec<Held>], step: Option<u64>) -> Vec<u64> {
+    /// Steps that the nodes have whole and the directory of sets has not, the newest first, each with the id of the set.
+    fn candidates(&mut self, all: &[Vec<Held>], step: Option<u64>) -> Vec<(u64, String)> {
         let codecs = &self.engine.codecs;
         let newest = node_sets::newest_whole(&self.directory, step, codecs);
         let mut found = node_sets::together(all.iter().flatten());
@@ -385,7 +408,7 @@ impl Levels {
             let error = Error::new(ErrorKind::NotFound, what);
             self.warnings.push(error.hint("run on the nodes of the last run, or 'knarr checkpoint scavenge' there"));
         }
-        newer.iter().filter(|held| held.is_whole()).map(|held| held.step).collect()
+        newer.iter().filter(|held| held.is_whole()).map(|held| (held.step, held.id.clone())).collect()
     }
 }
 

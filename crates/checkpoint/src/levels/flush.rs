@@ -44,13 +44,13 @@ pub(super) struct Flush {
 }
 
 /// A set that is put together.
-struct New {
-    staging: AtomicDirectory,
-    manifest: Manifest,
+pub(super) struct New {
+    pub(super) staging: AtomicDirectory,
+    pub(super) manifest: Manifest,
     /// Permission bits of its directory.
-    mode: u32,
+    pub(super) mode: u32,
     /// When it was completed on the nodes: nanoseconds since 1970.
-    when: u64,
+    pub(super) when: u64,
 }
 
 /// What became of a step on its way.
@@ -125,8 +125,7 @@ fn plan(
     parts: &[Option<Held>],
     id: &str,
 ) -> Result<(AtomicDirectory, Plan)> {
-    let staging = AtomicDirectory::create(target, SET, true)?;
-    set_permissions(staging.dir(), Permissions::from_mode(PRIVATE)).map_err(|error| Error::write(target, &error))?;
+    let staging = stage(target)?;
     let newest = sets::completed(sets::directory_of(target))?.pop();
     let newest = newest.and_then(|path| Set::open(&path, &engine.codecs).ok());
     let is_linked = |store: &Store| {
@@ -153,22 +152,22 @@ fn plan(
     Ok((staging, Plan { directory, copies }))
 }
 
-/// True if two sets have one file of frames, with the same frames at the same places. The name and the id say only of which values it is.
+/// True if a file of frames of the set `one` is that of the set `other`: the name and the id say only of which values it is. A set that uses
+/// the file of an earlier one has only those of its frames that it uses.
 fn is_same_file(store: &Store, one: &Manifest, other: &Manifest) -> bool {
-    let frames = |manifest: &Manifest| {
-        let number = manifest
-            .stores
-            .iter()
-            .position(|found| (&found.name, found.length, found.id) == (&store.name, store.length, store.id))?;
-        let of_store = |frame: &&FrameEntry| frame.store == number;
-        let what = |frame: &FrameEntry| {
-            let pieces: Vec<_> = frame.pieces.iter().map(|piece| (piece.length, piece.hash)).collect();
-            (frame.offset, (frame.length, frame.block, frame.lanes.clone(), pieces))
-        };
-        Some(manifest.frames.iter().filter(of_store).map(what).collect::<BTreeMap<_, _>>())
+    let number = |manifest: &Manifest| {
+        let is_same = |found: &Store| (&found.name, found.length, found.id) == (&store.name, store.length, store.id);
+        manifest.stores.iter().position(is_same)
     };
-    let (one, other) = (frames(one), frames(other));
-    one.is_some() && one == other
+    let Some((own, theirs)) = number(one).zip(number(other)) else { return false };
+    let pieces = |frame: &FrameEntry| frame.pieces.iter().map(|piece| (piece.length, piece.hash)).collect::<Vec<_>>();
+    let are_same = |a: &FrameEntry, b: &FrameEntry| {
+        (a.length, a.block, &a.lanes) == (b.length, b.block, &b.lanes) && pieces(a) == pieces(b)
+    };
+    let of_theirs = other.frames.iter().filter(|frame| frame.store == theirs);
+    let at: BTreeMap<u64, &FrameEntry> = of_theirs.map(|frame| (frame.offset, frame)).collect();
+    let mut of_own = one.frames.iter().filter(|frame| frame.store == own);
+    of_own.all(|frame| at.get(&frame.offset).is_some_and(|other| are_same(frame, other)))
 }
 
 impl Delivery for Flush {
@@ -212,7 +211,7 @@ impl New {
     ///
     /// # Errors
     /// `Write`, also if a file of frames is gone.
-    fn publish(self, engine: &Engine) -> Result<()> {
+    pub(super) fn publish(self, engine: &Engine) -> Result<()> {
         let Self { mut staging, manifest, mode, when } = self;
         let (directory, place) = (staging.dir().to_owned(), staging.place());
         let lacks =
@@ -224,19 +223,22 @@ impl New {
         let bytes = manifest.write(&engine.codecs)?;
         staging.write(MANIFEST_COPY, &bytes)?;
         staging.write(MANIFEST, &bytes)?;
-        complete(&directory, mode, when).map_err(|error| error.at(place))?;
+        sets::set_date(&directory, UNIX_EPOCH + Duration::from_nanos(when))?;
+        let opened = set_permissions(&directory, Permissions::from_mode(mode));
+        opened.map_err(|error| Error::write(Path::new(&place), &error))?;
         engine.check_cancelled()?;
         Box::new(staging).publish().map(drop)
     }
 }
 
-/// Gives the directory of a set that was copied the date and the permissions of its original.
+/// A directory for what will be the set at `target`, that nobody else may enter.
 ///
 /// # Errors
-/// `Write`.
-pub(super) fn complete(directory: &Path, mode: u32, when: u64) -> Result<()> {
-    sets::set_date(&directory.join(MANIFEST), UNIX_EPOCH + Duration::from_nanos(when));
-    set_permissions(directory, Permissions::from_mode(mode)).map_err(|error| Error::write(directory, &error))
+/// `Exists` if something else is there; `Write`.
+pub(super) fn stage(target: &Path) -> Result<AtomicDirectory> {
+    let staging = AtomicDirectory::create(target, SET, true)?;
+    let closed = set_permissions(staging.dir(), Permissions::from_mode(PRIVATE));
+    closed.map_err(|error| Error::write(target, &error)).map(|()| staging)
 }
 
 /// Permission bits of the directory of a set.

@@ -133,7 +133,15 @@ pub(super) fn make(place: &Path) -> Result<()> {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(write_error(error)),
         _ => {}
     }
-    let found = place.symlink_metadata().map_err(write_error)?;
+    check_own(place)
+}
+
+/// Refuses a directory that is not this user's own.
+///
+/// # Errors
+/// `Usage`; `Read` if it cannot be looked at.
+pub(super) fn check_own(place: &Path) -> Result<()> {
+    let found = place.symlink_metadata().map_err(|error| Error::read(place, &error))?;
     if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o022 != 0 {
         return Err(Error::usage("it is no directory that only this user can write to")
             .hint("remove it, or name another directory for 'local'")

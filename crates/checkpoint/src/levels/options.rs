@@ -59,6 +59,7 @@ impl LevelOptions {
     /// `Usage` for values that mean nothing.
     pub fn set(&mut self, key: &str, value: &str) -> Result<bool> {
         match key {
+            "local" if value.is_empty() => return Err(Error::usage("it names no directory")),
             "local" => self.local = Some(value.into()),
             "local_keep" => self.keep = count(value)?,
             "flush" => self.flush = every(value)?,
@@ -81,5 +82,6 @@ fn every(value: &str) -> Result<Every> {
         return Ok(Every::Sets(sets as u64));
     }
     let time = humantime::parse_duration(value).ok().filter(|&time| time > Duration::ZERO);
-    time.map(Every::Time).ok_or_else(|| Error::usage("neither a number of checkpoints nor a time"))
+    time.map(Every::Time)
+        .ok_or_else(|| Error::usage("neither a number of checkpoints, such as 10, nor a time, such as 30m"))
 }

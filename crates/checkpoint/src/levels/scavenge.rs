@@ -1,24 +1,19 @@
 //! Brings steps from the disk of one node to the directory of sets, without the program: its nodes do it one by one, or at the same
 //! time, before they are given back.
 
-use std::fs::{self, DirBuilder, File};
-use std::io::Write;
+use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
-use rustix::io::Errno;
-
 use super::copying::{Copied, piece};
-use super::flush::{PRIVATE, complete, is_unreadable, mode_of};
+use super::flush::{New, PRIVATE, is_unreadable, mode_of, stage};
 use super::node_sets::{self, Held, held};
 use crate::disk::manifest::Store;
 use crate::disk::parts::Parts;
-use crate::disk::set::{MANIFEST, MANIFEST_COPY, Set};
+use crate::disk::set::Set;
 use crate::disk::sets;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_flow::engine::{Engine, Progress};
-use knarr_flow::output::temporary_name;
 
 /// What became of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +40,9 @@ pub fn scavenge(
     progress: &dyn Progress,
 ) -> Result<(Vec<Scavenged>, Vec<Error>)> {
     let place = node_sets::place(local, directory)?;
+    if place.exists() {
+        node_sets::check_own(&place)?;
+    }
     let all = held(&place, &engine.codecs);
     if all.is_empty() {
         return Err(Error::new(ErrorKind::NotFound, "this node has no part of these sets")
@@ -84,6 +82,8 @@ fn gathering(directory: &Path, held: &Held) -> PathBuf {
     directory.join(format!(".{}{}.scavenged-{}", sets::NAME, held.step, &held.id[..8]))
 }
 
+/// Brings what this node has of a set. Whatever goes wrong here does not matter if another node completes it meanwhile: that takes away
+/// what is copied to.
 fn bring(
     engine: &Engine,
     part: &Path,
@@ -92,12 +92,32 @@ fn bring(
     damaged: &mut Vec<Error>,
     progress: &dyn Progress,
 ) -> Result<Scavenged> {
-    if held.is_in(directory, &engine.codecs) {
-        return Ok(Scavenged::There(held.step));
-    }
+    let is_there = || held.is_in(directory, &engine.codecs);
     let gathered = gathering(directory, held);
-    match DirBuilder::new().mode(PRIVATE).create(&gathered) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(Error::write(&gathered, &error)),
+    let brought = match is_there() {
+        true => Ok(Scavenged::There(held.step)),
+        false => gather(engine, (part, &gathered), directory, held, damaged, progress),
+    };
+    match brought {
+        Ok(Scavenged::Complete(_)) => brought,
+        _ if is_there() => {
+            let _ = fs::remove_dir_all(&gathered);
+            Ok(Scavenged::There(held.step))
+        }
+        brought => brought,
+    }
+}
+
+fn gather(
+    engine: &Engine,
+    (part, gathered): (&Path, &Path),
+    directory: &Path,
+    held: &Held,
+    damaged: &mut Vec<Error>,
+    progress: &dyn Progress,
+) -> Result<Scavenged> {
+    match DirBuilder::new().mode(PRIVATE).create(gathered) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(Error::write(gathered, &error)),
         _ => {}
     }
     let (set, parts) = (Set::open(part, &engine.codecs)?, Parts::read(part)?);
@@ -107,51 +127,33 @@ fn bring(
     progress.begin("copying", own.iter().map(|store| store.length).sum());
     for store in own {
         let read = |at, length| piece(part, &store.name, at, length).inspect(|_| progress.advance(length as u64));
-        match Copied::of(store, &parts).and_then(|copied| copied.make(engine, &gathered, read)) {
+        match Copied::of(store, &parts).and_then(|copied| copied.make(engine, gathered, read)) {
             Err(error) if is_unreadable(&error) => damaged.push(error.at(part.display().to_string())),
             made => made?,
         }
     }
     let missing: Vec<String> = lacking().map(|store| store.name.clone()).collect();
-    if !missing.is_empty() && !held.is_in(directory, &engine.codecs) {
-        return Ok(Scavenged::Waits(held.step, missing));
+    match missing.is_empty() {
+        true => publish(engine, gathered, &set, held, directory),
+        false => Ok(Scavenged::Waits(held.step, missing)),
     }
-    publish(engine, &gathered, &set, held, directory)
 }
 
-/// Gives a set that has come together its manifest and its name. Of several nodes that see it whole the one counts that gives the directory
-/// another name first: not all file systems have locks.
+/// Gives a set that has come together its name. What has come stays until then, so that another node, or the next try, can do it as well:
+/// sets that several nodes put together are equal.
 fn publish(engine: &Engine, gathered: &Path, set: &Set, held: &Held, directory: &Path) -> Result<Scavenged> {
-    let target = sets::of_step(directory, held.step);
-    let own = directory.join(temporary_name(target.file_name().unwrap_or_default()));
-    let write_error = |error: std::io::Error| Error::write(&target, &error);
-    if let Err(error) = fs::rename(gathered, &own) {
-        let is_claimed = error.kind() == std::io::ErrorKind::NotFound;
-        return if is_claimed { Ok(Scavenged::There(held.step)) } else { Err(write_error(error)) };
+    let staging = stage(&sets::of_step(directory, held.step))?;
+    for store in &set.manifest().stores {
+        let (from, to) = (gathered.join(&store.name), staging.dir().join(&store.name));
+        let linked = fs::hard_link(&from, &to).or_else(|_| fs::copy(&from, &to).map(drop));
+        linked.map_err(|error| Error::write(&from, &error))?;
     }
-    let names: Vec<&str> = set.manifest().stores.iter().map(|store| store.name.as_str()).collect();
-    for entry in fs::read_dir(&own).map_err(write_error)?.flatten() {
-        // What another process was writing when it was killed.
-        if !names.iter().any(|name| entry.file_name() == *name) {
-            fs::remove_file(entry.path()).map_err(write_error)?;
-        }
+    let newest = node_sets::newest_whole(directory, Some(held.step), &engine.codecs);
+    if newest.is_some_and(|newest| newest > held.when) {
+        return Ok(Scavenged::Older(held.step));
     }
-    let bytes = set.manifest().write(&engine.codecs)?;
-    for name in [MANIFEST_COPY, MANIFEST] {
-        let mut file = File::create_new(own.join(name)).map_err(write_error)?;
-        file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(write_error)?;
-    }
-    complete(&own, mode_of(set.path()), held.when)?;
-    let sync = |path: &Path| File::open(path).and_then(|directory| directory.sync_all()).map_err(write_error);
-    sync(&own)?;
-    let renamed = match renameat_with(CWD, &own, CWD, &target, RenameFlags::NOREPLACE) {
-        // An older version of the step, or a damaged one.
-        Err(Errno::EXIST) => {
-            renameat_with(CWD, &own, CWD, &target, RenameFlags::EXCHANGE).map(|()| drop(fs::remove_dir_all(&own)))
-        }
-        renamed => renamed,
-    };
-    renamed.map_err(|error| write_error(error.into()))?;
-    sync(directory)?;
+    let (manifest, mode, when) = (set.manifest().clone(), mode_of(set.path()), held.when);
+    New { staging, manifest, mode, when }.publish(engine)?;
+    let _ = fs::remove_dir_all(gathered);
     Ok(Scavenged::Complete(held.step))
 }

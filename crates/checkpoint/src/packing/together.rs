@@ -263,14 +263,17 @@ impl Together {
         };
         let (merged, message) = agree(comm, parts.map(merge).transpose())?.unzip();
         let message = comm::broadcast(comm, ROOT, message.unwrap_or_default())?;
-        let mut reader = Reader::new("message", &message);
-        let body = reader.bytes()?;
-        let (parts, lacked, date) = comm::read::<(Parts, u32, SystemTime)>(reader.bytes()?)?;
-        let (manifest, counts) = match merged {
-            Some(merged) => (merged.manifest, merged.counts),
-            None => (Manifest::read_body(body)?, Counts { lacked, ..Counts::default() }),
+        let read = || {
+            let mut reader = Reader::new("message", &message);
+            let body = reader.bytes()?;
+            let (parts, lacked, date) = comm::read::<(Parts, u32, SystemTime)>(reader.bytes()?)?;
+            let (manifest, counts) = match merged {
+                Some(merged) => (merged.manifest, merged.counts),
+                None => (Manifest::read_body(body)?, Counts { lacked, ..Counts::default() }),
+            };
+            Ok(Merged { manifest, counts, parts: Some(parts), date: Some(date) })
         };
-        Ok(Merged { manifest, counts, parts: Some(parts), date: Some(date) })
+        agree(comm, read())
     }
 
     fn publish(&self, mut staging: AtomicDirectory, merged: Merged) -> Result<Packed> {
@@ -284,10 +287,9 @@ impl Together {
         }
         staging.write(MANIFEST_COPY, &bytes)?;
         staging.write(MANIFEST, &bytes)?;
-        let manifest_file = self.set.directory.join(MANIFEST);
         match date {
-            Some(date) => set_date(&manifest_file, date),
-            None => make_newest(&manifest_file, directory_of(&self.set.target)),
+            Some(date) => set_date(&self.set.directory, date)?,
+            None => make_newest(&self.set.directory.join(MANIFEST), directory_of(&self.set.target)),
         }
         self.open_to(counts.lacked)?;
         self.set.engine.check_cancelled()?;

@@ -391,6 +391,43 @@ fn nodes_that_are_given_back_bring_their_parts_one_by_one() {
 }
 
 #[test]
+fn nodes_may_bring_their_parts_at_the_same_time() {
+    for protection in [Protection::None, Protection::Partner].repeat(20) {
+        let dir = Dir::new();
+        program(&dir, 1..3, false, |levels| {
+            levels.protection = protection;
+            never(levels);
+        });
+        let brought: Vec<Vec<Scavenged>> = std::thread::scope(|scope| {
+            let bring = |node| {
+                let (dir, local) = (dir.join("sets"), local(&dir, node));
+                scope.spawn(move || scavenge(&engine(1), &local, &dir, &Silent).unwrap().0)
+            };
+            let running: Vec<_> = [0, 2, 4].map(bring).into_iter().collect();
+            running.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(flushed(&dir), [2], "{brought:?}");
+        assert!(brought.iter().any(|found| found[0] == Scavenged::Complete(2)), "{brought:?}");
+    }
+}
+
+#[test]
+fn nodes_that_have_one_directory_are_refused() {
+    let dir = Dir::new();
+    for result in Threads::run(Threads::on_nodes(&NODES), |comm| {
+        let options = on_node(&dir, 0, |_| {});
+        Session::open(comm, &dir.join("sets"), Ok((engine(1), options))).map(drop)
+    }) {
+        let error = result.unwrap_err().to_string();
+        // Where the file system has locks these say so.
+        assert!(
+            error.contains("several nodes have one directory") || error.contains("writes its sets there"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn ranks_that_are_told_other_things_all_learn_of_it() {
     let dir = Dir::new();
     let results = Threads::run(Threads::on_nodes(&NODES), |comm| {
