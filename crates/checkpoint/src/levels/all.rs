@@ -234,9 +234,10 @@ impl Levels {
         self.prune(comm)
     }
 
-    /// Removes old sets from the nodes, but not the newest one that survives the loss of a node.
+    /// Removes old sets from the nodes, but not the newest one, whatever its date seems to be, and not the newest one that survives the
+    /// loss of a node.
     fn prune(&mut self, comm: &dyn Comm) -> Result<()> {
-        let spared = [self.flushing.step(), self.covered];
+        let spared = [self.newest, self.flushing.step(), self.covered];
         let failed = if is_maker(comm) { node_sets::prune(&self.place, self.keep, &spared) } else { Vec::new() };
         let failed: Vec<Error> = comm::collect(comm, &failed)?.into_iter().flatten().flatten().collect();
         self.warnings.extend(failed.into_iter().map(|error| error.at("old checkpoints stay on a node")));

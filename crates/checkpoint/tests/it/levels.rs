@@ -309,6 +309,27 @@ fn a_step_that_is_written_again_reaches_the_directory_of_sets() {
 }
 
 #[test]
+fn a_step_that_could_not_be_brought_does_not_outlive_the_next_one() {
+    let dir = Dir::new();
+    all(Threads::run(Threads::on_nodes(&[0]), |comm| {
+        let mut session = open(&dir, comm, |levels| {
+            levels.keep = 1;
+            levels.flush = Every::Sets(2);
+        })?;
+        write(&mut session, (0, 1), 1..2)?;
+        session.begin(2)?;
+        put_region(&mut session, 2, &SHAPE, &own(0, 1))?;
+        std::fs::write(dir.join("sets/step_2"), b"in the way").unwrap();
+        session.commit()?;
+        session.wait()?;
+        std::fs::remove_file(dir.join("sets/step_2")).unwrap();
+        write(&mut session, (0, 1), 3..4)?;
+        session.close()
+    }));
+    assert_eq!(flushed(&dir), [3]);
+}
+
+#[test]
 fn steps_before_one_that_fails_are_brought_when_the_program_closes() {
     let dir = Dir::new();
     let results = Threads::run(Threads::on_nodes(&NODES), |comm| {
