@@ -39,6 +39,8 @@ pub(crate) struct Levels {
     covered: Option<u64>,
     /// The last one that came to the directory of sets.
     flushed: Option<u64>,
+    /// No set of this session has an earlier date than those before it.
+    dated: Option<SystemTime>,
     /// Files that could not be read: the step, the rank of the node, the name.
     unreadable: BTreeSet<(u64, usize, String)>,
     /// Of one rank of each node.
@@ -144,6 +146,7 @@ impl Levels {
             newest: None,
             covered,
             flushed: None,
+            dated: None,
             unreadable: BTreeSet::new(),
             _lock: lock,
             warnings: Vec::new(),
@@ -174,14 +177,18 @@ impl Levels {
         Ok(first.filter(|_| are_alike).map(|(step, _)| sets::of_step(&self.place, step)))
     }
 
-    /// When the newest set was completed, on the nodes and in the directory of sets, by the clocks of those who completed them.
+    /// When the newest set was completed, on the nodes and in the directory of sets, by the clocks of those who completed them. Each time a
+    /// later one, also if a date cannot be read.
     ///
     /// # Errors
     /// As for [`comm::gather`].
-    pub(crate) fn newest(&self, comm: &dyn Comm) -> Result<Option<SystemTime>> {
+    pub(crate) fn newest(&mut self, comm: &dyn Comm) -> Result<Option<SystemTime>> {
         let own = if is_maker(comm) { sets::newest(&self.place) } else { None };
         let elsewhere = if comm.rank() == ROOT { sets::newest(&self.directory) } else { None };
-        Ok(gathered(comm, &own.max(elsewhere))?.into_iter().flatten().max())
+        let found = gathered(comm, &own.max(elsewhere))?.into_iter().flatten().max();
+        let newest = found.max(self.dated);
+        self.dated = Some(sets::after(newest));
+        Ok(newest)
     }
 
     /// Before a step is begun: nothing of an older version of it is under way. If the nodes have one and it may be replaced, it comes to the

@@ -9,7 +9,7 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 
 use crate::disk::parts::Parts;
-use crate::disk::set::Set;
+use crate::disk::set::{MANIFEST, MANIFEST_COPY, Set};
 use crate::disk::sets;
 use knarr_array::error::{Error, Result};
 use knarr_codec::codec::CodecList;
@@ -50,12 +50,14 @@ pub(super) fn id(set: &Set) -> Result<String> {
     Ok(blake3::hash(&set.manifest().body()?).to_hex().to_string())
 }
 
-/// When the set at this path was completed.
+/// When the set at this path was completed. Manifest and copy have one date, and nothing else tells it.
 ///
 /// # Errors
-/// As for [`sets::when`].
+/// `Read`.
 pub(super) fn when(path: &Path) -> Result<u64> {
-    let since = sets::when(path)?.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let date = |name: &str| path.join(name).metadata().and_then(|found| found.modified());
+    let date = date(MANIFEST).or_else(|_| date(MANIFEST_COPY)).map_err(|error| Error::read(path, &error))?;
+    let since = date.duration_since(UNIX_EPOCH).unwrap_or_default();
     Ok(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 

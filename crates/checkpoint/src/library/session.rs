@@ -293,7 +293,7 @@ impl<C: Comm> Session<C> {
         let keep = if self.levels.is_some() { Some(self.options.levels.keep) } else { self.options.keep };
         let options = PackOptions { base, keep, ..self.options.pack.clone() };
         let comm = self.handover.comm();
-        let together = match &self.levels {
+        let together = match &mut self.levels {
             None => Together::begin(&self.engine, comm, &path, &options)?,
             Some(levels) => {
                 let after = levels.newest(comm)?;
