@@ -50,6 +50,8 @@ class Life:
     """Lines of the rule in `knarr.toml`."""
     tiers: str = ""
     """Lines of `knarr.toml` before the rule."""
+    learned: str = ""
+    """What earlier runs have learned, as `machine.learned.json` has it beside the profile "machine.json"."""
     options: tuple[str, ...] = ()
     """Of `knarr run`."""
     checkpoints: str = "jobs=1"
@@ -125,6 +127,17 @@ def tiers(capacity: str) -> str:
     )
 
 
+# What waits behind another file is encoded again. At first level "speed" is said to be the best.
+WAITS = f"""[machine]
+profile = "machine.json"
+{tiers("64M").replace("20MB/s", "4kB/s")}[[file]]
+pattern = "hist_1*"
+{STAGE}"""
+LEARNED = """{"families": [{"pattern": "hist_*", "extension": "h5", "variables": [], "levels": [
+{"ratio": 1000.0, "encode": 1e-9, "decode": 1e-9},
+{"ratio": 1.5, "encode": 1e-7, "decode": 1e-8},
+{"ratio": 1.6, "encode": 1e-6, "decode": 1e-8}]}]}"""
+
 LIVES = [
     Life("pnetcdf", "pnetcdf", "cfppPnrsgdpx"),
     Life("pnetcdf, spilled", "pnetcdf", "cfpppppppppppprngx", part=250_000, options=("--max-mem", "24M")),
@@ -188,6 +201,16 @@ LIVES = [
     Life("hdf5, staged", "hdf5", "cfppPrsgpx", ranks=2, rule=STAGE, tiers=tiers("64M"), victims=TWO_RANKS),
     Life("serial, staged", "serial", "cfppxcfpprx", rule=STAGE, tiers=tiers("64M")),
     Life("serial, tier full", "serial", "cfpppprpgx", part=100_000, memory="3m", rule=STAGE, tiers=tiers("1M")),
+    Life(
+        "serial, staged, encoded again",
+        "serial",
+        "cfppx2cfppxzzzz",
+        part=200_000,
+        rule=f'portable = "knarr"\n{STAGE}',
+        tiers=WAITS,
+        learned=LEARNED,
+        victims=("launcher", "worker"),
+    ),
     Life(
         "classic, packed",
         "classic",

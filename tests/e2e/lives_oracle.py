@@ -12,9 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import h5py
+import hdf5plugin  # noqa: F401  files may have any filter, also Knarr's
 import netCDF4
 import numpy as np
 import zarr
+
+import knarr  # noqa: F401
 
 SHIFT = 22
 """The number of a put stands above these bits, the place below."""

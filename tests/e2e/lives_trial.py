@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 SHARED_MEMORY = Path("/dev/shm")
 REPOSITORY = Path(__file__).resolve().parents[2]
+PROFILE = REPOSITORY / "crates/choose/src/profile/built-in.json"
 NOBODYS = ("not=/told-", "not=/ompi.", "not=sem.")
 """Places of calls that are not Knarr's: what the program notes, and what MPI has."""
 LIBRARY_CALLS = re.compile(
@@ -173,6 +174,9 @@ class Trial:
         (self.place / "work").mkdir(parents=True)
         (self.top / "tmp" / "r").mkdir(parents=True)
         (self.place / "knarr.toml").write_text(f'{self.life.tiers}[[file]]\npattern = "hist_*"\n{self.rule()}')
+        if self.life.learned:
+            (self.place / "machine.json").write_bytes(PROFILE.read_bytes())
+            (self.place / "machine.learned.json").write_text(self.life.learned)
         before = set(SHARED_MEMORY.glob("knarr-*"))
         assert not before, f"left by others: {before}"
         lived = self.lived

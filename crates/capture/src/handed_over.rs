@@ -9,6 +9,7 @@
 mod datasets;
 mod image;
 mod nodes;
+mod packed_image;
 mod removal;
 mod versions;
 mod whole;
@@ -179,7 +180,7 @@ impl HandedOver {
     /// Name of a link to the file as it is to be, whole, in a tier from which it is moved to its place.
     pub const IMAGE: &'static str = "image";
 
-    /// Name of a link to the file as the program itself has written it in a tier, when a packed one waits in its place.
+    /// Name of a link to the file in whose place a packed one waits in a tier.
     const PLAIN: &'static str = "plain";
 
     /// Name of the header as components that read the file see it: that of the last time when definitions ended.

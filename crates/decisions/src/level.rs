@@ -18,6 +18,11 @@ impl EncodingLevel {
     /// All of them, in this order.
     pub const ALL: [Self; 3] = [Self::Speed, Self::Balanced, Self::Ratio];
 
+    /// Its number in this order.
+    pub(crate) fn index(self) -> usize {
+        self as usize
+    }
+
     /// The goal by which chains are chosen.
     pub fn name(self) -> &'static str {
         match self {

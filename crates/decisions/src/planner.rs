@@ -34,13 +34,31 @@ pub struct Planner {
     families: BTreeMap<Family, Known>,
     ratio: Prequential,
     time: Prequential,
+    /// Files that were encoded anew, by level, and by how many bytes those became smaller that were kept.
+    improved: [u32; 3],
+    saved: (u32, u64),
+}
+
+/// What levels took that were chosen, in seconds of the launcher.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct ChoosingCosts {
+    /// To choose.
+    pub decisions: f64,
+    /// To look at tiers, queue and load before that.
+    pub monitor: f64,
+    /// To learn from files that were made.
+    pub feedback: f64,
 }
 
 /// How well files were predicted, before they were made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Forecasts {
+    /// What choosing their levels took.
+    pub costs: ChoosingCosts,
     /// Files that were made at each level.
     pub levels: Vec<(&'static str, u32)>,
+    /// Files that were encoded anew while they waited, and bytes by which they became smaller.
+    pub improved: (u32, u64),
     /// Variables that were predicted.
     pub variables: u64,
     /// Ratios: by what part predictions were wrong, and R².
@@ -86,14 +104,18 @@ impl Planner {
         outlook: &Outlook,
         objective: Objective,
     ) -> EncodingLevel {
-        let levels = |family: &Family| self.families.get(family).map_or(USUAL, |known| known.levels);
         // Files of one family are one thing to be done: what many files take to be looked at, the program would wait for.
         let mut families: BTreeMap<&Family, f64> = BTreeMap::new();
         waiting.iter().for_each(|(family, bytes)| *families.entry(family).or_default() += *bytes as f64);
-        let families: Vec<_> = families.into_iter().map(|(family, bytes)| (levels(family), bytes)).collect();
+        let families: Vec<_> = families.into_iter().map(|(family, bytes)| (self.levels(family), bytes)).collect();
         let others: Vec<(&[Level], f64)> = families.iter().map(|(levels, bytes)| (levels.as_slice(), *bytes)).collect();
-        let best = outlook.best(&levels(family), bytes as f64, &others, objective);
+        let best = outlook.best(&self.levels(family), bytes as f64, &others, objective);
         best.and_then(|best| EncodingLevel::ALL.get(best).copied()).unwrap_or(EncodingLevel::Speed)
+    }
+
+    /// What is expected of files of a family at each level.
+    pub(crate) fn levels(&self, family: &Family) -> [Level; 3] {
+        self.families.get(&family.at(None)).map_or(USUAL, |known| known.levels)
     }
 
     /// A file of a family was made by this plan. Those whose rule says how are of no use.
@@ -127,6 +149,20 @@ impl Planner {
             known.learn(level, next.level());
             known.expect(plan, seconds / expected);
         }
+    }
+
+    /// A file that waited was encoded anew. It has become smaller by so many bytes; `None` if it was not worth it.
+    pub fn improved(&mut self, (family, plan, execution): (&Family, &Plan, &Execution), saved: Option<u64>) {
+        let made = |planner: &Self, index| planner.families.get(&family.at(None))?.made.get::<usize>(index).copied();
+        if let Some(index) = family.level.map(EncodingLevel::index) {
+            let before = made(self, index);
+            self.made(family, plan, execution);
+            // Of variables that were copied as they were nothing is learned.
+            let is_counted = made(self, index) > before;
+            self.improved.get_mut(index).into_iter().for_each(|count| *count += u32::from(is_counted));
+        }
+        let (files, bytes) = &mut self.saved;
+        (*files, *bytes) = (*files + u32::from(saved.is_some()), *bytes + saved.unwrap_or(0));
     }
 
     /// Begins with what earlier runs have learned. `rule` is the number of the rule with a pattern.
@@ -174,11 +210,21 @@ impl Planner {
     /// How good predictions were; `None` if nothing was predicted.
     pub fn forecasts(&self) -> Option<Forecasts> {
         let variables = self.ratio.count();
-        let made = |index: usize| self.families.values().filter_map(|known| known.made.get(index)).sum();
+        let made = |index: usize| {
+            let all: u32 = self.families.values().filter_map(|known| known.made.get(index)).sum();
+            all.saturating_sub(self.improved.get(index).copied().unwrap_or(0))
+        };
         let levels = EncodingLevel::ALL.iter().enumerate().map(|(index, level)| (level.name(), made(index)));
         let levels = levels.filter(|(_, made)| *made > 0).collect();
         let of = |measure: &Prequential| [measure.error(), measure.r_squared()];
-        let of = Forecasts { levels, variables, ratio: of(&self.ratio), time: of(&self.time) };
+        let of = Forecasts {
+            costs: ChoosingCosts::default(),
+            levels,
+            improved: self.saved,
+            variables,
+            ratio: of(&self.ratio),
+            time: of(&self.time),
+        };
         (variables > 0).then_some(of)
     }
 }
@@ -186,7 +232,7 @@ impl Planner {
 impl Known {
     /// The next file is expected to become this at a level, as one was made at it.
     fn learn(&mut self, level: EncodingLevel, next: Level) {
-        let Some(index) = EncodingLevel::ALL.iter().position(|of| *of == level) else { return };
+        let index = level.index();
         self.levels.get_mut(index).into_iter().for_each(|known| *known = next);
         self.made.get_mut(index).into_iter().for_each(|made| *made += 1);
     }

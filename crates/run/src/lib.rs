@@ -20,6 +20,7 @@ pub fn tasks() -> knarr_worker::Tasks {
         .with::<launch::Deliver>()
         .with::<launch::Drain>()
         .with::<launch::Seal>()
+        .with::<launch::Improve>()
         .with::<launch::EncodeAhead>()
         .with::<launch::Transcode>()
         .with::<launch::Unpack>()

@@ -18,6 +18,8 @@ use knarr_tier::sync_directory;
 
 /// Name of what is known of the file. The file counts from when that is there.
 const RECORD: &str = "image.json";
+/// The same of a packed file, which takes the place of another one: the link to the file says which of the two counts.
+const RECORD_OF_PACKED: &str = "packed.json";
 
 /// A file that waits in a tier. `T` is what is told of it when it is in its place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,15 +41,15 @@ impl<T: Serialize + DeserializeOwned> Image<T> {
         let link = directory.join(HandedOver::IMAGE);
         let _ = fs::remove_file(&link);
         symlink(path, &link).map_err(|error| Error::write(&link, &error))?;
-        self.note(directory)
+        self.note(directory, path)
     }
 
-    /// The same of one to which the directory has a link already.
+    /// The same of one to which the directory has a link already, or is about to have one.
     ///
     /// # Errors
     /// `Write`. Then it does not count.
-    pub fn note(&self, directory: &Path) -> Result<()> {
-        put(directory, RECORD, self)
+    pub fn note(&self, directory: &Path, path: &Path) -> Result<()> {
+        put(directory, record_of(path), self)
     }
 
     /// The file that waits of what was handed over in a directory, and where it lies; `None` if none does, or if it is gone.
@@ -55,13 +57,26 @@ impl<T: Serialize + DeserializeOwned> Image<T> {
     /// # Errors
     /// `Read`; `Corrupt` if what is known of it is damaged.
     pub fn of(directory: &Path) -> Result<Option<(Self, PathBuf)>> {
-        let Some(image) = get::<Self>(directory, RECORD)? else { return Ok(None) };
         let Some(path) = path_of(directory) else { return Ok(None) };
+        let Some(image) = get::<Self>(directory, record_of(&path))? else { return Ok(None) };
         match fs::metadata(&path) {
             Ok(found) if found.len() == image.bytes => Ok(Some((image, path))),
             _ => Ok(None),
         }
     }
+}
+
+/// What the names of packed files end in.
+pub(super) const PACKED_SUFFIX: &str = ".packed";
+
+/// True if a packed file has this path.
+pub(super) fn is_packed_path(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().ends_with(PACKED_SUFFIX.as_bytes())
+}
+
+/// Name of what is known of the file at `path`.
+fn record_of(path: &Path) -> &'static str {
+    if is_packed_path(path) { RECORD_OF_PACKED } else { RECORD }
 }
 
 /// Where the file of a directory waits. It lies beside the directory that was brought to the tier, by whatever path that is reached,
@@ -75,7 +90,7 @@ pub(super) fn path_of(directory: &Path) -> Option<PathBuf> {
 impl HandedOver {
     /// True if the file waits in a tier: see [`Image`]. If it is gone from there, what is left in the directory counts.
     pub fn has_image(directory: &Path) -> bool {
-        directory.join(RECORD).exists() && path_of(directory).is_some_and(|path| path.exists())
+        path_of(directory).is_some_and(|path| directory.join(record_of(&path)).exists() && path.exists())
     }
 
     /// True for what is of no use any more when the file waits in a tier: values, logs, chunks that were encoded ahead.
@@ -100,7 +115,9 @@ impl HandedOver {
     /// `Write`.
     pub fn bring_image(directory: &Path, copy: &Path) -> Result<bool> {
         let is_whole = Self::has_image(directory) && Self::left_in(copy).is_ok_and(|left| left.is_some());
-        let (Some(path), Ok(record)) = (path_of(directory), fs::read(directory.join(RECORD))) else { return Ok(false) };
+        let Some(path) = path_of(directory) else { return Ok(false) };
+        let name = record_of(&path);
+        let Ok(record) = fs::read(directory.join(name)) else { return Ok(false) };
         if !is_whole || Self::has_image(copy) {
             return Ok(is_whole);
         }
@@ -110,7 +127,7 @@ impl HandedOver {
             let mut file = File::create(&beside)?;
             file.write_all(&record)?;
             file.sync_all()?;
-            fs::rename(&beside, copy.join(RECORD))?;
+            fs::rename(&beside, copy.join(name))?;
             sync_directory(copy)
         };
         bring().map_err(|error| Error::write(copy, &error))?;

@@ -5,7 +5,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
 use super::HandedOver;
-use super::image::path_of;
+use super::image::{PACKED_SUFFIX, path_of};
 use super::removal::BLOCK;
 use crate::processes::Identity;
 use crate::tiers::{account_of_spool, accounts_of};
@@ -17,10 +17,8 @@ use knarr_tier::Space;
 const NOBODY: u32 = 0;
 /// Name of an empty file, which is there as long as the tier counts what was taken for the file, and not what it takes.
 const UNCOUNTED: &str = "uncounted";
-/// Name of a link to a packed file that is being made of the one that the program has written.
-const PACKED: &str = "packed";
 /// What the names of such files end in.
-const SUFFIXES: [&str; 2] = [".image", ".packed"];
+const SUFFIXES: [&str; 2] = [".image", PACKED_SUFFIX];
 
 impl HandedOver {
     /// Makes the directory in `spool`, which lies in a tier, for a file that the program begins to write there: the version
@@ -89,57 +87,6 @@ impl HandedOver {
     /// True if the program has closed the file, as far as is noted.
     pub fn is_closed_in(&self, directory: &Path) -> bool {
         directory.join(Self::NAME).exists()
-    }
-
-    /// Where a packed file is to be made of the one that the program has written, beside that. It goes with the directory. `None` if that
-    /// cannot be noted.
-    pub fn begin_packed(directory: &Path) -> Option<PathBuf> {
-        Self::drop_packed(directory);
-        // Whoever was to exchange the links was killed before it had: both lead to the same file.
-        let _ = std::fs::remove_file(directory.join(Self::PLAIN));
-        let mut name = directory.file_name()?.to_owned();
-        name.push(".packed");
-        let path = directory.with_file_name(name);
-        symlink(&path, directory.join(PACKED)).ok().map(|()| path)
-    }
-
-    /// Removes what was made of it. False if nothing was begun.
-    pub fn drop_packed(directory: &Path) -> bool {
-        remove_linked(&directory.join(PACKED))
-    }
-
-    /// From now on the packed file at `path`, which is whole and synced, waits in place of that which the program has written. That
-    /// stays until [`HandedOver::drop_plain`].
-    ///
-    /// # Errors
-    /// `Write`: all is as it was.
-    pub fn pack_whole(directory: &Path, path: &Path) -> Result<()> {
-        let (image, plain) = (directory.join(Self::IMAGE), directory.join(Self::PLAIN));
-        let keep = || {
-            symlink(std::fs::read_link(&image)?, &plain)?;
-            std::fs::rename(directory.join(PACKED), &image)
-        };
-        keep().map_err(|error| {
-            let _ = std::fs::remove_file(&plain);
-            Error::write(path, &error)
-        })
-    }
-
-    /// True if a packed file waits in place of that which the program has written.
-    pub fn is_packed(directory: &Path) -> bool {
-        let leads_to = |name: &str| std::fs::read_link(directory.join(name)).ok();
-        leads_to(Self::PLAIN).zip(leads_to(Self::IMAGE)).is_some_and(|(plain, image)| plain != image)
-    }
-
-    /// Removes the file as the program has written it, if a packed one waits in its place.
-    pub fn drop_plain(directory: &Path) {
-        let plain = directory.join(Self::PLAIN);
-        let Some(found) = std::fs::metadata(&plain).ok().filter(|_| Self::is_packed(directory)) else { return };
-        if remove_linked(&plain)
-            && let Some(account) = account_of_spool(directory.parent().unwrap_or(directory))
-        {
-            account.give_back(Space { bytes: found.blocks() * BLOCK, inodes: 1 });
-        }
     }
 
     /// Notes that the program writes it again.
@@ -217,50 +164,5 @@ impl HandedOver {
         {
             handed.count_whole(directory);
         }
-    }
-}
-
-/// Removes a link and the file to which it leads. False if that stays.
-fn remove_linked(link: &Path) -> bool {
-    let removed = std::fs::read_link(link).and_then(std::fs::remove_file);
-    let is_gone = removed.is_ok() || removed.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
-    is_gone && std::fs::remove_file(link).is_ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs;
-
-    #[test]
-    fn whoever_is_killed_while_links_are_exchanged_leaves_one_file_or_both() {
-        let top = std::env::temp_dir().join(format!("knarr-whole-{}", std::process::id()));
-        let (directory, image) = (top.join("0-5"), top.join("0-5.image"));
-        fs::create_dir_all(&directory).unwrap();
-        fs::write(&image, b"plain").unwrap();
-        symlink(&image, directory.join(HandedOver::IMAGE)).unwrap();
-        assert_eq!(HandedOver::directory_of_whole(&image), Some(directory.clone()));
-        let begun = HandedOver::begin_packed(&directory).unwrap();
-        fs::write(&begun, b"pack").unwrap();
-        assert_eq!(HandedOver::directory_of_whole(&begun), Some(directory.clone()));
-        // Both links lead to the plain file yet: it is the only one that is whole for certain.
-        symlink(&image, directory.join(HandedOver::PLAIN)).unwrap();
-        assert!(!HandedOver::is_packed(&directory));
-        HandedOver::drop_plain(&directory);
-        assert_eq!(fs::read(HandedOver::whole_path(&directory).unwrap()).unwrap(), b"plain");
-        // Once more, to the end.
-        let begun = HandedOver::begin_packed(&directory).unwrap();
-        assert!(!begun.exists() && directory.join(HandedOver::PLAIN).symlink_metadata().is_err());
-        fs::write(&begun, b"pack").unwrap();
-        HandedOver::pack_whole(&directory, &begun).unwrap();
-        assert!(HandedOver::is_packed(&directory) && image.exists());
-        assert_eq!(fs::read(HandedOver::whole_path(&directory).unwrap()).unwrap(), b"pack");
-        HandedOver::drop_plain(&directory);
-        assert!(!image.exists() && !HandedOver::is_packed(&directory) && begun.exists());
-        HandedOver::drop_plain(&directory);
-        assert!(begun.exists());
-        HandedOver::discard(&directory);
-        assert_eq!(fs::read_dir(&top).unwrap().count(), 0);
-        fs::remove_dir_all(top).unwrap();
     }
 }

@@ -32,6 +32,7 @@ pub(crate) use jobs::deliver::{Deliver, Transcode};
 pub(crate) use jobs::estimate::Estimate;
 pub(crate) use jobs::hand_back::Unpack;
 pub(crate) use jobs::stage::drain::Drain;
+pub(crate) use jobs::stage::improve::Improve;
 pub(crate) use jobs::stage::seal::Seal;
 pub(crate) use jobs::tasks::PackFile;
 pub use knarr_decisions::planner::Forecasts;

@@ -12,6 +12,7 @@ use knarr_capture::{HandedOver, Message};
 use knarr_choose::plan::Plan;
 use knarr_routes::compress::Repacked;
 
+use super::jobs::stage::improve::Improved;
 use super::outcome::Outcome;
 use knarr_decisions::queue::JobId;
 
@@ -29,6 +30,8 @@ pub(super) enum News {
     Staged(JobId, Box<StagedFile>),
     /// What is there of the file in a directory is encoded, or why it is not.
     Ahead(JobId, PathBuf, Result<Box<Plan>>),
+    /// A file that waits in a tier was encoded anew, or why it was not.
+    Improved(JobId, Result<Box<Improved>>),
     /// What the program has asked for is done, or cannot be.
     Answered(JobId),
     /// A packed file is as the program has made it again.

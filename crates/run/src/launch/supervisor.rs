@@ -6,6 +6,7 @@ mod begin;
 mod done;
 mod evacuation;
 mod finish;
+mod improving;
 mod load;
 mod named;
 mod pending;
@@ -25,7 +26,7 @@ use std::time::{Duration, Instant};
 use knarr_capture::{Event, HandedOver, Message, Part, Writers};
 use knarr_decisions::learned::Learned;
 use knarr_decisions::plan_cache::PlanCache;
-use knarr_decisions::planner::{Forecasts, Planner};
+use knarr_decisions::planner::{ChoosingCosts, Forecasts, Planner};
 use knarr_decisions::promises::{Latencies, Promises};
 use knarr_decisions::queue::{Class, Limits};
 use knarr_link::Peer;
@@ -79,6 +80,7 @@ pub(super) struct Supervisor<'a> {
     written: WrittenFiles,
     /// At which level files that wait in tiers are encoded.
     planner: Planner,
+    choosing: ChoosingCosts,
     promises: Promises,
     load: Load,
     since: Instant,
@@ -139,6 +141,7 @@ impl<'a> Supervisor<'a> {
             evacuation: Evacuation::default(),
             written: WrittenFiles::of(setup),
             planner: planner(setup),
+            choosing: ChoosingCosts::default(),
             promises: Promises::default(),
             load: Load::new(),
             since: Instant::now(),
@@ -192,6 +195,7 @@ impl<'a> Supervisor<'a> {
                     self.jobs.queue.end(job);
                     self.ahead.done(&directory, plan);
                 }
+                Ok(News::Improved(job, improved)) => self.improved(job, improved),
                 Ok(News::Answered(job)) => drop(self.jobs.end(job)),
                 Ok(News::GivenBack(path)) => {
                     self.report.given_back.insert(path.clone());
@@ -238,6 +242,7 @@ impl<'a> Supervisor<'a> {
             }
             self.keep_sessions();
             self.try_again();
+            self.improve();
             self.begin_next();
             self.share_threads();
             if let Some((status, since)) = self.ended
@@ -344,7 +349,7 @@ impl<'a> Supervisor<'a> {
 
     /// How well it was predicted what files that wait in tiers become; `None` if there were none.
     pub(super) fn forecasts(&self) -> Option<Forecasts> {
-        self.planner.forecasts()
+        self.planner.forecasts().map(|forecasts| Forecasts { costs: self.choosing, ..forecasts })
     }
 
     /// What was learned of such files.

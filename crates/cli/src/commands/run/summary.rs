@@ -98,9 +98,13 @@ impl Summary<'_> {
         if held.is_empty() {
             return String::new();
         }
-        let rate = last.bytes_per_second.map_or_else(String::new, |rate| format!(" at {:.0} MB/s", rate / 1e6));
+        let speed = |rate: f64| match rate {
+            1e6.. => format!("{:.0} MB/s", rate / 1e6),
+            _ => format!("{:.0} kB/s", rate / 1e3),
+        };
+        let rate = last.bytes_per_second.map_or_else(String::new, |rate| format!(" at {}", speed(rate)));
         let emulated = usage.tiers.iter().filter_map(|tier| Some((&tier.name, tier.emulated?)));
-        let emulated: Vec<_> = emulated.map(|(name, rate)| format!("'{name}' {:.0} MB/s", rate / 1e6)).collect();
+        let emulated: Vec<_> = emulated.map(|(name, rate)| format!("'{name}' {}", speed(rate))).collect();
         let label = if emulated.is_empty() { String::new() } else { format!(" (emulated: {})", emulated.join(", ")) };
         format!("Files waited in {held} and moved to '{}'{rate}{label}.", last.name)
     }
@@ -119,8 +123,17 @@ impl Summary<'_> {
         let of = |level: &(&str, u32)| format!("{} at level '{}'", table::count(level.1 as usize, "file"), level.0);
         let levels = forecasts.levels.iter().map(of).collect::<Vec<_>>().join(", ");
         let off = |[error, _]: [Option<f64>; 2]| error.map_or_else(none, |error| format!("{:.0} %", error * 100.0));
+        let (files, saved) = forecasts.improved;
+        let improved = match files {
+            0 => String::new(),
+            1 => format!(" 1 file was encoded again while there was time, and became {} smaller.", table::bytes(saved)),
+            _ => format!(
+                " {files} files were encoded again while there was time, and became {} smaller.",
+                table::bytes(saved)
+            ),
+        };
         format!(
-            "Encoded {levels}. Of {}, ratios were predicted {} off and times {}.",
+            "Encoded {levels}.{improved} Of {}, ratios were predicted {} off and times {}.",
             table::count(usize::try_from(forecasts.variables).unwrap_or(usize::MAX), "variable"),
             off(forecasts.ratio),
             off(forecasts.time)
@@ -312,10 +325,18 @@ fn tier_json(tier: &TierUsage) -> serde_json::Value {
 }
 
 fn forecasts_json(forecasts: &Forecasts) -> serde_json::Value {
-    let Forecasts { levels, variables, ratio: [ratio_error, ratio], time: [time_error, time] } = forecasts;
+    let Forecasts {
+        costs,
+        levels,
+        improved: (improved, saved),
+        variables,
+        ratio: [ratio_error, ratio],
+        time: [time_error, time],
+    } = forecasts;
     let levels: BTreeMap<&str, u32> = levels.iter().copied().collect();
     serde_json::json!({
-        "levels": levels, "variables": variables, "ratio_error": ratio_error, "ratio_r_squared": ratio,
+        "choosing_seconds": { "decisions": costs.decisions, "monitor": costs.monitor, "feedback": costs.feedback },
+        "levels": levels, "encoded_again": improved, "encoded_again_saved_bytes": saved, "variables": variables, "ratio_error": ratio_error, "ratio_r_squared": ratio,
         "time_error": time_error, "time_r_squared": time,
     })
 }

@@ -33,10 +33,10 @@ use knarr_worker::Share;
 const HANDED_OUT: usize = 8;
 
 /// How a job is started.
-struct Start {
-    id: JobId,
-    share: Share,
-    cancel: Arc<AtomicBool>,
+pub(super) struct Start {
+    pub(super) id: JobId,
+    pub(super) share: Share,
+    pub(super) cancel: Arc<AtomicBool>,
 }
 
 impl Supervisor<'_> {
@@ -98,6 +98,7 @@ impl Supervisor<'_> {
             let limits = self.limits();
             let plan_cache = &self.plan_cache;
             let next_to_drain = self.jobs.next_to_drain();
+            let improving = self.jobs.improving().map(Path::to_owned);
             let may = |todo: &Todo, class: Class| match todo {
                 Todo::Deliver { directory, family, .. } => {
                     let is_ready =
@@ -106,7 +107,8 @@ impl Supervisor<'_> {
                 }
                 // In the order in which they were begun, unless somebody waits.
                 Todo::Drain { directory, generation, .. } => {
-                    (class == Class::Awaited || next_to_drain == Some(*generation)) && !held.contains(directory)
+                    let is_next = class == Class::Awaited || next_to_drain == Some(*generation);
+                    is_next && !held.contains(directory) && improving.as_ref() != Some(directory)
                 }
                 _ => true,
             };
@@ -153,6 +155,7 @@ impl Supervisor<'_> {
                 return self.deliver(start, todo, directory, None);
             }
             Todo::Pack(due) => self.pack(start, due),
+            Todo::Improve { directory, level } => self.begin_improving(start, directory, level),
             Todo::Ahead(ahead) => {
                 let send = self.send.clone();
                 let sent = move |directory, plan| drop(send.send(News::Ahead(id, directory, plan)));
@@ -203,7 +206,7 @@ impl Supervisor<'_> {
     }
 
     /// What is known of a job that begins.
-    fn running(
+    pub(super) fn running(
         &mut self,
         (path, directory): (PathBuf, Option<PathBuf>),
         todo: Todo,

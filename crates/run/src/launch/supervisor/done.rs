@@ -71,7 +71,7 @@ impl Supervisor<'_> {
         if let Some(numbered) = numbered {
             let made = if let Outcome::Packed(repacked) = &outcome { Some(&**repacked) } else { None };
             if let Some(made) = made {
-                self.planner.made(&numbered.0, &made.plan, &made.execution);
+                self.learn(&numbered.0, made);
             }
             self.plan_cache.end(numbered, made.map(|made| &made.plan));
         }

@@ -11,6 +11,8 @@ use knarr_flow::thread_limit::ThreadLimit;
 use crate::launch::jobs::ahead::Ahead;
 use crate::launch::ledger::Due;
 use crate::launch::outcome::Order;
+use knarr_decisions::improve::WaitingFile;
+use knarr_decisions::level::EncodingLevel;
 use knarr_decisions::plan_cache::Family;
 use knarr_decisions::queue::{JobId, Queue};
 use knarr_worker::Pool;
@@ -24,9 +26,10 @@ pub(super) enum Todo {
     /// A file is made of what was handed over in a directory, for a family whose plans are kept for later files. If that is not done by
     /// `local_by`, what was handed over is moved out of memory.
     Deliver { directory: PathBuf, family: Option<Family>, bytes: u64, local_by: Option<Instant> },
-    /// A file of so many bytes that waits in a tier is moved to its place, `target`: the version with this number, of what lies in a
-    /// directory.
-    Drain { directory: PathBuf, target: PathBuf, generation: u64, bytes: u64 },
+    /// A file that waits in a tier is moved to its place, `target`: the version with this number, of what lies in a directory.
+    Drain { directory: PathBuf, target: PathBuf, generation: u64, file: WaitingFile },
+    /// The file that waits of a directory is encoded anew, at this level.
+    Improve { directory: PathBuf, level: EncodingLevel },
     /// A file is packed.
     Pack(Due),
     /// Chunks of an open file are encoded.
@@ -105,9 +108,57 @@ impl Jobs {
 
     /// Bytes of files that wait to be moved, or are being moved.
     pub(super) fn to_drain(&self) -> u64 {
-        let bytes = |todo: &Todo| if let Todo::Drain { bytes, .. } = todo { *bytes } else { 0 };
-        let moving = self.running.values().map(|job| bytes(&job.todo));
-        self.queue.waiting().map(bytes).chain(moving).sum()
+        let (waiting, moving) = self.row();
+        waiting.iter().fold(moving, |sum, (_, file)| sum.saturating_add(file.bytes))
+    }
+
+    /// Files that wait to be moved, in the order in which they are, with their directories; and bytes of what is being moved.
+    pub(super) fn row(&self) -> (Vec<(PathBuf, WaitingFile)>, u64) {
+        let mut waiting = BTreeMap::new();
+        for todo in self.queue.waiting() {
+            if let Todo::Drain { directory, generation, file, .. } = todo {
+                waiting.insert(*generation, (directory.clone(), file.clone()));
+            }
+        }
+        let bytes = |job: &RunningJob| if let Todo::Drain { file, .. } = &job.todo { file.bytes } else { 0 };
+        (waiting.into_values().collect(), self.running.values().map(bytes).sum())
+    }
+
+    /// The file that waits of a directory.
+    pub(super) fn waiting_in(&mut self, directory: &Path) -> Option<&mut WaitingFile> {
+        self.queue.waiting_mut().find_map(|(_, todo)| match todo {
+            Todo::Drain { directory: of, file, .. } if of == directory => Some(file),
+            _ => None,
+        })
+    }
+
+    /// True if the next file that is moved is that of a directory, and none is being moved.
+    pub(super) fn is_next_to_drain(&self, directory: &Path) -> bool {
+        let next = self.next_to_drain();
+        let is_it = |todo: &Todo| matches!(todo, Todo::Drain { directory: of, generation, .. } if of == directory && next == Some(*generation));
+        next.is_some() && self.queue.waiting().any(is_it)
+    }
+
+    /// True if there is more to do than to move files and to encode them anew.
+    pub(super) fn has_more_than_to_move(&self) -> bool {
+        let is_more = |todo: &Todo| !matches!(todo, Todo::Drain { .. } | Todo::Improve { .. });
+        self.queue.waiting().any(is_more) || self.running.values().any(|job| is_more(&job.todo))
+    }
+
+    /// The directory of the file that is encoded anew, or is about to be.
+    pub(super) fn improving(&self) -> Option<&Path> {
+        let all = self.running.values().map(|job| &job.todo).chain(self.queue.waiting());
+        all.into_iter().find_map(|todo| match todo {
+            Todo::Improve { directory, .. } => Some(directory.as_path()),
+            _ => None,
+        })
+    }
+
+    /// Stops to encode files anew.
+    pub(super) fn stop_improving(&mut self) {
+        let is_one = |todo: &Todo| matches!(todo, Todo::Improve { .. });
+        self.queue.take(is_one);
+        self.running.values().filter(|job| is_one(&job.todo)).for_each(RunningJob::stop);
     }
 
     /// Families and bytes of files that wait to be made.

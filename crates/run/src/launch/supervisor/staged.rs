@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use knarr_array::error::Result;
 use knarr_capture::{HandedOver, TierPlace};
@@ -20,6 +21,7 @@ use crate::launch::spools::on_disk::SpoolOnDisk;
 use knarr_decisions::level::EncodingLevel;
 use knarr_decisions::plan_cache::Family;
 use knarr_decisions::queue::{Class, JobId, Key};
+use knarr_routes::compress::Repacked;
 
 /// Bytes a second of the last tier, before anything was measured.
 const USUAL_DRAIN: f64 = 200e6;
@@ -79,7 +81,17 @@ impl Supervisor<'_> {
         let rule = handed.rule.stage().filter(|_| handed.rule.compress().goal.is_none())?.clone();
         let outlook = self.outlook(&rule, handed.bytes)?;
         let waiting = self.jobs.to_make();
-        Some(self.planner.level((family, handed.bytes), &waiting, &outlook, self.objective(&rule)))
+        let begin = Instant::now();
+        let level = self.planner.level((family, handed.bytes), &waiting, &outlook, self.objective(&rule));
+        self.choosing.decisions += begin.elapsed().as_secs_f64();
+        Some(level)
+    }
+
+    /// A file was made of a family. What it has become says what the next ones will be.
+    pub(super) fn learn(&mut self, family: &Family, made: &Repacked) {
+        let begin = Instant::now();
+        self.planner.made(family, &made.plan, &made.execution);
+        self.choosing.feedback += begin.elapsed().as_secs_f64();
     }
 
     /// What is to be least. When the program has ended nothing blocks it any more, and the files are waited for.
@@ -91,7 +103,14 @@ impl Supervisor<'_> {
     }
 
     /// What there is for files of so many bytes, those that wait and those that are to come; `None` without tiers.
-    fn outlook(&mut self, rule: &StageRule, bytes: u64) -> Option<Outlook> {
+    pub(super) fn outlook(&mut self, rule: &StageRule, bytes: u64) -> Option<Outlook> {
+        let begin = Instant::now();
+        let outlook = self.look_out(rule, bytes);
+        self.choosing.monitor += begin.elapsed().as_secs_f64();
+        outlook
+    }
+
+    fn look_out(&mut self, rule: &StageRule, bytes: u64) -> Option<Outlook> {
         let place = self.setup.snapshot.spool.as_ref()?;
         let (last, waiting) = place.places.split_last()?;
         let held = |(number, _): (usize, &TierPlace)| {
@@ -137,8 +156,10 @@ impl Supervisor<'_> {
     pub(super) fn drain(&mut self, job: JobId, file: StagedFile) {
         let StagedFile { handed, repacked, to } = file;
         let Some(running) = self.jobs.end(job) else { return };
+        let family = running.numbered.as_ref().map(|(family, _)| family);
+        let mut file = self.waiting_file(family, &handed, &repacked);
         if let Some(numbered) = running.numbered {
-            self.planner.made(&numbered.0, &repacked.plan, &repacked.execution);
+            self.learn(&numbered.0, &repacked);
             self.plan_cache.end(numbered, Some(&repacked.plan));
         }
         let Some(from) = running.directory else { return };
@@ -164,9 +185,11 @@ impl Supervisor<'_> {
             // Other nodes have to keep their parts until then.
             self.setup.nodes.notify(&handed, Ok(Fate::Staged));
         }
-        let (target, generation, bytes) = (handed.target, handed.generation, repacked.output_bytes);
+        // What is known of it is to lie beside it.
+        file.family = file.family.filter(|_| is_local);
+        let (target, generation) = (handed.target, handed.generation);
         let keys = [directory.clone(), target.clone()].map(Key::Path);
-        let todo = Todo::Drain { directory, target, generation, bytes };
+        let todo = Todo::Drain { directory, target, generation, file };
         self.jobs.queue.push(Class::Drain, keys, cost::MOVING, todo);
         if self.setup.names.is_awaited() {
             self.hasten();
@@ -174,7 +197,7 @@ impl Supervisor<'_> {
     }
 
     /// Who reads the file that waits for what is in a directory may do so.
-    fn show_staged(&self, directory: &Path) {
+    pub(super) fn show_staged(&self, directory: &Path) {
         if let Ok(path) = std::fs::read_link(directory.join(HandedOver::IMAGE))
             && self.setup.names.stage(directory, &path)
         {

@@ -56,9 +56,6 @@ pub(super) fn pack(
     (engine, progress): (&Engine, &dyn Progress),
 ) -> Result<Result<Packed, String>> {
     let left = |why: &str| Ok(Err(format!("{AS_WRITTEN}: {why}")));
-    if HandedOver::is_packed(directory) {
-        return Ok(Err("packed before who did it was killed".to_owned()));
-    }
     if !packing.is_wanted {
         return Ok(Err(AS_WRITTEN.to_owned()));
     }
@@ -124,7 +121,7 @@ fn write(
 }
 
 /// Syncs a file, and says what the system knows of it.
-fn synced(path: &Path) -> std::io::Result<Metadata> {
+pub(super) fn synced(path: &Path) -> std::io::Result<Metadata> {
     let file = File::open(path)?;
     file.sync_all()?;
     file.metadata()

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use knarr_array::error::{Error, Result};
 use knarr_capture::{Image, SpoolPlace};
 use knarr_routes::compress::Repacked;
-use knarr_tier::{Account, Bucket, Space};
+use knarr_tier::{Account, Bucket, Space, sync_directory};
 use serde::{Deserialize, Serialize};
 
 /// Bytes that are read at a time.
@@ -43,6 +43,13 @@ impl Staging {
             Some(Reserved { path, account, space, bucket: self.place.bucket(*number), is_kept: false })
         };
         self.tiers.iter().find_map(of)
+    }
+
+    /// Room for a file of so many bytes at `path`, in the tier whose spool is at `spool`; `None` if that has none.
+    pub(super) fn reserve_at(&self, spool: &Path, path: PathBuf, bytes: u64) -> Option<Reserved> {
+        let (account, space) = (self.account_at(spool)?, Space { bytes, inodes: 1 });
+        let bucket = self.bucket_at(spool);
+        account.take(space).then_some(Reserved { path, account, space, bucket, is_kept: false })
     }
 
     /// What makes the tier as slow as what it stands for whose spool is at `spool`; `None` if it is no slower than it is.
@@ -88,19 +95,20 @@ impl Reserved {
     ///
     /// # Errors
     /// `Read`, `Write`.
-    pub(in crate::launch::jobs) fn keep(
-        mut self,
-        directory: &Path,
-        made: (Repacked, bool),
-    ) -> Result<(Repacked, bool)> {
+    pub(in crate::launch::jobs) fn keep(self, directory: &Path, made: (Repacked, bool)) -> Result<(Repacked, bool)> {
         let (found, checksum) = summed(&self.path, self.bucket.as_ref())?;
         let image = Image { bytes: found.len(), checksum, made };
         image.keep(directory, &self.path)?;
+        self.stays(&found);
+        Ok(image.made)
+    }
+
+    /// The file stays, and the tier counts what it takes.
+    pub(super) fn stays(mut self, found: &Metadata) {
         let (reserved, takes) = (self.space.bytes, found.blocks() * BLOCK);
         self.account.charge(Space::bytes(takes.saturating_sub(reserved)));
         self.account.give_back(Space::bytes(reserved.saturating_sub(takes)));
         self.is_kept = true;
-        Ok(image.made)
     }
 }
 
@@ -118,6 +126,17 @@ pub(super) fn summed(path: &Path, bucket: Option<&Bucket>) -> Result<(Metadata, 
         }
         checksum = crc32c::crc32c_append(checksum, piece.get(..read).unwrap_or_default());
     }
+}
+
+/// Syncs the files in a directory, and that.
+pub(super) fn sync(directory: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            File::open(entry.path())?.sync_all()?;
+        }
+    }
+    sync_directory(directory)
 }
 
 impl Drop for Reserved {

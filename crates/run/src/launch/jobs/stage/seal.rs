@@ -1,6 +1,6 @@
 //! What the program itself has written in a tier waits there.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -13,7 +13,7 @@ use knarr_tier::sync_directory;
 use serde::{Deserialize, Serialize};
 
 use super::packed::{Packed, Packing, pack};
-use super::room::{BLOCK, Staging, summed};
+use super::room::{BLOCK, Staging, summed, sync};
 use crate::launch::jobs::tasks::Made;
 use knarr_worker::Task;
 
@@ -46,29 +46,23 @@ impl Task for Seal {
         let packed = pack(&self.packing, what, (&path, &file), (engine, progress))?;
         let lies = packed.as_ref().map_or(path.as_path(), |packed| packed.path.as_path());
         let (found, checksum) = summed(lies, bucket.as_ref())?;
+        let waits = |path: &Path, repacked| -> Result<Repacked> {
+            let image = Image { bytes: found.len(), checksum, made: (repacked, false) };
+            image.note(directory, path)?;
+            sync(directory).and_then(|()| sync_directory(spool)).map_err(|error| Error::write(spool, &error))?;
+            Ok(image.made.0)
+        };
         let repacked = match packed {
             Ok(Packed { path, repacked, taken }) => {
                 // The plain one is counted until it is removed.
                 HandedOver::charge_whole(directory, found.blocks() * BLOCK, taken);
-                HandedOver::pack_whole(directory, &path)?;
-                *repacked
+                let repacked = waits(&path, *repacked)?;
+                HandedOver::exchange_for_packed(directory, &path)?;
+                sync_directory(directory).map_err(|error| Error::write(directory, &error))?;
+                repacked
             }
-            Err(why) => Repacked::as_it_is(engine, found.len(), &why, begin.elapsed().as_secs_f64()),
+            Err(why) => waits(&path, Repacked::as_it_is(engine, found.len(), &why, begin.elapsed().as_secs_f64()))?,
         };
-        let image = Image { bytes: found.len(), checksum, made: (repacked, false) };
-        image.note(directory)?;
-        sync(directory).and_then(|()| sync_directory(spool)).map_err(|error| Error::write(spool, &error))?;
-        Ok(Made { repacked: image.made.0, is_file: false, is_staged: true })
+        Ok(Made { repacked, is_file: false, is_staged: true })
     }
-}
-
-/// Syncs the files in a directory, and that.
-fn sync(directory: &Path) -> std::io::Result<()> {
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        if entry.file_type()?.is_file() {
-            File::open(entry.path())?.sync_all()?;
-        }
-    }
-    sync_directory(directory)
 }
