@@ -206,6 +206,13 @@ fn is_open_for_writing(process: u32, descriptor: &str) -> std::io::Result<bool> 
     Ok(flags.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok()).is_some_and(|flags| flags & ACCESS_MODE != 0))
 }
 
+/// Mask of the signals that this process was told to ignore.
+pub fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
 /// The name a file that is open here has now; `None` if it was removed.
 pub fn name_of(file: &File) -> Option<PathBuf> {
     use std::os::fd::AsRawFd;

@@ -1,13 +1,14 @@
 //! What a launcher decides, without input, output and clock: who asks says what there is and what time it is, and does what
 //! comes of it. So tests can drive decisions through any order of events.
 //!
-//! Reading order: [`queue`] (which job begins next), [`plan_cache`] (what a file has of earlier ones of its family), [`level`]
+//! Reading order: [`ledger`] (which files that the program writes are closed), [`queue`] (which job begins next), [`plan_cache`] (what a file has of earlier ones of its family), [`level`]
 //! and [`planner`] (how well files are encoded that wait in tiers), [`improve`] (which of them are encoded anew while there is time), [`learned`] (what the next run knows of that), [`promises`]
 //! (what was promised of these files, and kept).
 #![forbid(unsafe_code)]
 
 pub mod improve;
 pub mod learned;
+pub mod ledger;
 pub mod level;
 pub mod plan_cache;
 pub mod planner;

@@ -1,15 +1,13 @@
-//! What runs beside a program: the launcher of `knarr run`, and the watch for restart files. The `knarr` command gives it options and prints what came of them: nothing here prints or exits, and what
+//! What runs beside a program: the launcher of `knarr run`. The `knarr` command gives it options and prints what came of them: nothing here prints or exits, and what
 //! users should know goes to a [`notices::Notices`].
 //!
-//! Reading order: [`launch`] (start a program, pack what it closes), [`watch`] (restart files become sets).
+//! [`launch`] starts a program, and packs what it closes.
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod launch;
 pub mod notices;
 pub mod sets;
-mod signals;
-pub mod watch;
 
 /// The tasks of this crate, for the process that [`knarr_worker::serve`] makes of the program.
 #[must_use]
@@ -25,7 +23,7 @@ pub fn tasks() -> knarr_worker::Tasks {
         .with::<launch::Transcode>()
         .with::<launch::Unpack>()
         .with::<launch::FindBounds>()
-        .with::<watch::PackSet>()
+        .with::<knarr_watch::PackSet>()
 }
 
 pub use knarr_capture::processes;

@@ -4,7 +4,6 @@
 //! kind. What the library inside the program tells of HDF5 files, and how the program ended, decides where looking alone
 //! cannot: a file that was open when its process died is not whole, however long it rests.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::Write;
 use std::ops::RangeInclusive;
@@ -26,15 +25,15 @@ use knarr_checkpoint::{Input, PackOptions};
 use knarr_config::{Config, FileRule, Route};
 use knarr_flow::engine::{Engine, Progress, Silent};
 
-use super::ledger::{Closing, Ledger};
 use super::outcome::{Became, Row};
 use super::start::program::GRACE;
 use super::start::ranks;
 use super::start::restart::{RestartPaths, Restarted, bring_back};
 use crate::notices::Notices;
-use crate::watch::{Complete, Directory, End, Finished, Host, Made, Packing, Rules, Steps, Verdict, Watching, Writers};
-use crate::watch::{are_written, take};
 use knarr_capture::processes::System;
+use knarr_decisions::ledger::{Closing, Ledger};
+use knarr_watch::{Complete, Directory, End, Finished, Host, Made, Packing, Rules, Steps, Verdict, Watching, Writers};
+use knarr_watch::{are_written, take};
 use knarr_worker::means::Means;
 
 /// How long a file rests before it is taken for finished, if the rule does not say.
@@ -143,8 +142,7 @@ impl WatchedRule {
     /// # Errors
     /// `Read` if the directory cannot be read.
     pub(super) fn begin(&mut self) -> Result<Option<String>> {
-        let found = self.directory.pass_over()?;
-        let mut steps: BTreeSet<u64> = found.iter().map(|file| file.step).collect();
+        let mut steps = self.directory.pass_over()?;
         steps.retain(|step| !is_set(&sets::of_step(&self.sets, *step)));
         let Some((first, last)) = steps.first().zip(steps.last()) else { return Ok(None) };
         let which = match steps.len() {

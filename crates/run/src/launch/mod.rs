@@ -15,7 +15,6 @@ mod aggregators;
 mod checkpoint;
 mod coupling;
 mod jobs;
-mod ledger;
 mod names;
 mod news;
 mod outcome;

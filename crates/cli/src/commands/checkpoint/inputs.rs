@@ -9,7 +9,7 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_checkpoint::pattern::Pattern;
 use knarr_checkpoint::set::is_set;
 use knarr_checkpoint::{Input, Tree, natural};
-use knarr_run::watch::ranks::{Expected, missing};
+use knarr_watch::ranks::{Expected, missing};
 use serde::Serialize;
 
 /// What there is to pack.

@@ -10,7 +10,7 @@ use knarr_checkpoint::tree::Growing;
 use knarr_checkpoint::{Damage, Set, extract, holders, refuse_existing_files, restore};
 use knarr_flow::engine::{Engine, Progress};
 use knarr_flow::output::Vacant;
-use knarr_run::watch::ranks::{Ranges, listed};
+use knarr_watch::ranks::{Ranges, listed};
 use serde::{Deserialize, Serialize};
 
 use super::args::Restore;

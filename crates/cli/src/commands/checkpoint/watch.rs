@@ -11,8 +11,8 @@ use knarr_checkpoint::pattern::Pattern;
 use knarr_checkpoint::{Input, PackOptions};
 use knarr_config::Ranks;
 use knarr_flow::engine::{Engine, Progress};
-use knarr_run::watch::{Complete, Directory, End, Host, Made, Packing, Rules, Steps, Stop, Verdict, Watching, Writers};
-use knarr_run::watch::{are_written, readable, take};
+use knarr_watch::{Complete, Directory, End, Host, Made, Packing, Rules, Steps, Stop, Verdict, Watching, Writers};
+use knarr_watch::{are_written, readable, take};
 use knarr_worker::means::Means;
 
 use super::args::Watch;

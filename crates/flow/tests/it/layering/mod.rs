@@ -44,13 +44,14 @@ const ALLOWED: &[(&str, &str)] = &[
     ("capi-static", "array codec choose flow handover checkpoint native mpi"),
     ("python", "array codec choose flow checkpoint config native formats routes s3"),
     ("worker", "array choose flow config capture native s3"),
-    ("decisions", "array choose flow capture"),
+    ("decisions", "array codec choose flow capture"),
+    ("watch", "array codec flow checkpoint config capture native formats worker"),
     (
         "run",
-        "array codec choose flow handover tier link checkpoint config capture native formats routes names worker decisions",
+        "array codec choose flow handover tier link checkpoint config capture native formats routes names worker decisions watch",
     ),
     ("testing", "array codec flow link tier"),
-    ("cli", "array codec choose flow checkpoint config native formats routes s3 mpi link tier worker run"),
+    ("cli", "array codec choose flow checkpoint config native formats routes s3 mpi link tier worker watch run"),
 ];
 
 /// Crates without unsafe code. They link no C library.

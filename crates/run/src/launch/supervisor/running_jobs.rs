@@ -9,9 +9,9 @@ use std::time::Instant;
 use knarr_flow::thread_limit::ThreadLimit;
 
 use crate::launch::jobs::ahead::Ahead;
-use crate::launch::ledger::Due;
 use crate::launch::outcome::Order;
 use knarr_decisions::improve::WaitingFile;
+use knarr_decisions::ledger::Due;
 use knarr_decisions::level::EncodingLevel;
 use knarr_decisions::plan_cache::Family;
 use knarr_decisions::queue::{JobId, Queue};

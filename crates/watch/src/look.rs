@@ -1,7 +1,7 @@
 //! Looks for restart files in a directory, and waits until looking again is worth it.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -74,7 +74,7 @@ impl Directory {
     ///
     /// # Errors
     /// `NotFound` or `Read` if `sets` is not there.
-    pub(crate) fn expected(
+    pub fn expected(
         path: &Path,
         pattern: Pattern,
         sets: &Path,
@@ -88,14 +88,14 @@ impl Directory {
         Ok(Self { path, pattern, sets, events, watched, closed, may_come: true, passed_over, since, counts })
     }
 
-    /// From now on finds no file that is there already, unless it is written again. Returns these files.
+    /// From now on finds no file that is there already, unless it is written again. Returns the steps of these files.
     ///
     /// # Errors
     /// As for [`Directory::look`].
-    pub(crate) fn pass_over(&mut self) -> Result<Vec<Found>> {
+    pub fn pass_over(&mut self) -> Result<BTreeSet<u64>> {
         let found = self.look()?;
         self.passed_over = found.iter().map(|file| (file.path.clone(), file.state)).collect();
-        Ok(found)
+        Ok(found.iter().map(|file| file.step).collect())
     }
 
     /// Name of a restart file below the directory.

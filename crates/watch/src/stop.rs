@@ -9,7 +9,7 @@ use knarr_array::error::{Error, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::signals::ignored_signals;
+use knarr_capture::processes::ignored_signals;
 
 /// Whether a signal came.
 pub struct Stop {

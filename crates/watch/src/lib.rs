@@ -4,6 +4,8 @@
 //! [`Watching`] is the loop, and a [`Host`] is who has it run. [`Packing`] makes sets of complete steps.
 //! [`Directory`] lists what is there; [`Steps`], which touches no file, decides what the listing means; [`Writers`]
 //! finds out what became of the processes that wrote.
+#![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod host;
 mod look;
@@ -18,8 +20,7 @@ mod writers;
 
 pub use host::{End, Host, Made, Verdict};
 pub use look::{Directory, are_written, readable};
-pub(crate) use pack_set::PackSet;
-pub use pack_set::PackedSet;
+pub use pack_set::{PackSet, PackedSet};
 pub use packing::Packing;
 pub use steps::{Complete, Finished, Rules, Steps};
 pub use stop::Stop;

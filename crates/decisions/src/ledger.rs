@@ -54,20 +54,20 @@ enum State {
 
 /// A file to pack.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Due {
+pub struct Due {
     /// The name it was opened by.
-    pub(super) path: PathBuf,
+    pub path: PathBuf,
     /// Filters that the program's HDF5 has, if they are known.
-    pub(super) filters: Option<FilterSet>,
+    pub filters: Option<FilterSet>,
     /// HDF5 has told of it; else it may be of any format.
-    pub(super) is_told: bool,
+    pub is_told: bool,
     /// Its device and inode, if they are known.
-    pub(super) identity: Option<(u64, u64)>,
+    pub identity: Option<(u64, u64)>,
 }
 
 /// How a file was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Closing {
+pub enum Closing {
     /// Not yet.
     Open,
     /// By the program.
@@ -78,7 +78,7 @@ pub(super) enum Closing {
 
 /// All files of a run.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub struct Ledger {
     files: BTreeMap<PathBuf, Entry>,
     /// Files that ranks on other nodes write, too, and that are not for this launcher: another one looks after them, or nobody can
     /// tell when they are closed.
@@ -86,12 +86,12 @@ pub(super) struct Ledger {
     /// Processes that said that they end in order.
     ending: BTreeSet<u32>,
     /// Some process called HDF5.
-    pub(super) calls_seen: bool,
+    pub calls_seen: bool,
 }
 
 impl Ledger {
     /// Takes a message in. Returns the file whose packing it makes useless, if there is one.
-    pub(super) fn on_message(&mut self, message: Message) -> Option<PathBuf> {
+    pub fn on_message(&mut self, message: Message) -> Option<PathBuf> {
         let Message { process, event } = message;
         match event {
             Event::Calls
@@ -185,7 +185,7 @@ impl Ledger {
     }
 
     /// Looks after files whose closing nobody told of: HDF5 waits for objects in them, or their process is gone.
-    pub(super) fn settle(&mut self, processes: &dyn Processes) {
+    pub fn settle(&mut self, processes: &dyn Processes) {
         let ending = &self.ending;
         for (path, entry) in &mut self.files {
             let before = entry.writers.len();
@@ -208,7 +208,7 @@ impl Ledger {
     /// again and again is packed once, when the program has `ended`; so is one that HDF5 has not told of: netCDF opens a file twice, and
     /// it must not become another format in between. One that `is_busy` waits: what was begun with it is of an earlier
     /// state, and its end is not to be taken for that of what begins now.
-    pub(super) fn next(&mut self, ended: bool, is_busy: impl Fn(&Path) -> bool) -> Option<Due> {
+    pub fn next(&mut self, ended: bool, is_busy: impl Fn(&Path) -> bool) -> Option<Due> {
         let (path, entry) = self.files.iter_mut().find(|(path, entry)| {
             let may_now = ended || !entry.reopened && entry.is_told;
             let is_due = entry.state == State::Written && entry.writers.is_empty() && may_now;
@@ -220,7 +220,7 @@ impl Ledger {
     }
 
     /// A file that was packed is as the program has made it again: it is handed out when the program has ended.
-    pub(super) fn given_back(&mut self, path: PathBuf) {
+    pub fn given_back(&mut self, path: PathBuf) {
         let entry = self.files.entry(path).or_default();
         (entry.reopened, entry.is_told) = (true, true);
         if entry.state != State::Lost {
@@ -229,14 +229,14 @@ impl Ledger {
     }
 
     /// A file that was handed out is done; one that was opened again meanwhile is not.
-    pub(super) fn done(&mut self, path: &Path) {
+    pub fn done(&mut self, path: &Path) {
         if let Some(entry) = self.files.get_mut(path).filter(|entry| entry.state == State::Packing) {
             entry.state = State::Done;
         }
     }
 
     /// A file that was handed out changed under way, and is to be handed out again once the program has ended.
-    pub(super) fn again(&mut self, path: &Path) {
+    pub fn again(&mut self, path: &Path) {
         if let Some(entry) = self.files.get_mut(path).filter(|entry| entry.state == State::Packing) {
             entry.state = State::Written;
             entry.reopened = true;
@@ -244,7 +244,7 @@ impl Ledger {
     }
 
     /// How the file was closed; `None` if no process told that it opened it.
-    pub(super) fn closing(&self, path: &Path) -> Option<Closing> {
+    pub fn closing(&self, path: &Path) -> Option<Closing> {
         let entry = self.files.get(path)?;
         Some(match entry.state {
             State::Lost => Closing::Lost,
@@ -254,12 +254,12 @@ impl Ledger {
     }
 
     /// True if some process still has a file open for writing.
-    pub(super) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         self.files.values().any(|entry| !entry.writers.is_empty())
     }
 
     /// Files that stay as they are, and why. Of those that HDF5 has not told of nothing is known.
-    pub(super) fn left(&self) -> impl Iterator<Item = (&Path, String)> {
+    pub fn left(&self) -> impl Iterator<Item = (&Path, String)> {
         self.files.iter().filter(|(_, entry)| entry.is_told || entry.state == State::InParts).filter_map(
             |(path, entry)| {
                 let why = match (entry.state, entry.writers.keys().next()) {

@@ -11,7 +11,7 @@ use knarr_worker::Task;
 
 /// Which files become which set, and how.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct PackSet {
+pub struct PackSet {
     inputs: Vec<File>,
     #[serde(with = "knarr_array::path_bytes")]
     target: PathBuf,
