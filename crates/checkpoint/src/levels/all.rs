@@ -373,13 +373,10 @@ impl Levels {
         }
         if !rebuilt.failed.is_empty() {
             // Parity that makes other bytes than were packed is none.
-            let kept = |(rank, held): (usize, &Option<Held>)| {
-                held.iter()
-                    .flat_map(|held| held.parity.keys())
-                    .map(move |node| (step, rank, parity_file::name(*node)))
-                    .collect::<Vec<_>>()
-            };
-            self.unreadable.extend(parts.iter().enumerate().flat_map(kept));
+            for (rank, held) in parts.iter().enumerate() {
+                let kept = held.iter().flat_map(|held| held.parity.keys());
+                self.unreadable.extend(kept.map(|node| (step, rank, parity_file::name(*node))));
+            }
         }
         for error in rebuilt.failed {
             self.warn(comm, error.at(format!("rebuilding step {step} of parity")));

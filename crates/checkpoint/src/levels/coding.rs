@@ -131,7 +131,7 @@ fn failed(error: reed_solomon_simd::Error) -> Error {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use super::super::parity_group::NodeFiles;
+    use super::super::parity_group::Member;
     use super::*;
     use knarr_codec::codec::CodecList;
     use knarr_testing::data::Random;
@@ -161,7 +161,7 @@ mod tests {
                     names.push((name.clone(), length as u64));
                     files.insert(name, bytes);
                 }
-                of.push(NodeFiles { node: 3 * node, files: names });
+                of.push(Member { node: 3 * node, files: names });
             }
             let group = serde_json::json!({"set": "", "losses": losses, "nodes": of});
             let group: ParityGroup = serde_json::from_value(group).unwrap();

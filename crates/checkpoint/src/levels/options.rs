@@ -68,9 +68,7 @@ impl std::str::FromStr for Protection {
                 }
                 Ok(Self::Parity { nodes, losses })
             }
-            _ => Err(Error::usage(
-                "neither none, partner nor parity, which may be followed by a number of nodes, and of those of them that may be lost: parity:8+2",
-            )),
+            _ => Err(Error::usage("neither none, partner nor parity, as in parity:8+2")),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +37,7 @@ pub(super) fn name(node: usize) -> String {
 
 /// A file that was opened, of which the head was read and makes sense, and which is as long as it says.
 pub(super) struct ParityFile {
+    path: PathBuf,
     file: File,
     pub(super) head: Head,
     /// Where the parity begins.
@@ -77,7 +78,7 @@ impl ParityFile {
         if !is_possible || found != start + head.group.stripes().parity() + WORD {
             return Err(damaged(&path, "its head is not that of this file"));
         }
-        Ok(Self { file, head, start })
+        Ok(Self { path, file, head, start })
     }
 
     /// A piece of the parity.
@@ -86,8 +87,8 @@ impl ParityFile {
     /// `Read`.
     pub(super) fn piece(&self, at: u64, length: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; length];
-        let read = self.file.read_exact_at(&mut bytes, self.start + at);
-        read.map_err(|error| Error::read(Path::new(&name(self.head.node)), &error)).map(|()| bytes)
+        let read = self.file.read_exact_at(&mut bytes, self.start.saturating_add(at));
+        read.map_err(|error| Error::read(&self.path, &error)).map(|()| bytes)
     }
 
     /// Reads all of it, and compares it with its checksum.
@@ -117,7 +118,7 @@ impl ParityFile {
             at += piece.len() as u64;
         }
         if self.piece(length, 4)? != sum.to_le_bytes() {
-            return Err(damaged(Path::new(&name(self.head.node)), "its parity has another CRC-32C"));
+            return Err(damaged(&self.path, "its parity has another CRC-32C"));
         }
         Ok(())
     }
@@ -165,4 +166,39 @@ pub(super) fn all(part: &Path, id: &str) -> Vec<ParityFile> {
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok()).filter(|name| is_parity(name));
     let files = names.filter_map(|name| ParityFile::open(part, &name).ok());
     files.filter(|file| file.head.group.set == id).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use knarr_codec::codec::CodecList;
+
+    #[test]
+    fn whatever_byte_is_damaged_or_missing_is_noticed() {
+        let part = std::env::temp_dir().join(format!("knarr-parity-file-{}", std::process::id()));
+        fs::create_dir_all(&part).unwrap();
+        let group = serde_json::json!({"set": "ab", "losses": 1, "nodes": [
+            {"node": 0, "files": [["group-0.knarr", 100]]}, {"node": 3, "files": []}]});
+        let head = Head { node: 3, group: serde_json::from_value(group).unwrap() };
+        write(&part, &head, |put| put(&[7; 64]).and_then(|()| put(&[9; 64]))).unwrap();
+        let (path, engine) = (part.join("parity-3.knarr"), Engine::new(CodecList::pure()));
+        let read = || ParityFile::open(&part, "parity-3.knarr").and_then(|file| file.check(&engine).map(|()| file));
+        assert_eq!(read().unwrap().head, head);
+        assert_eq!(read().unwrap().piece(63, 2).unwrap(), [7, 9]);
+        assert_eq!((all(&part, "ab").len(), all(&part, "cd").len()), (1, 0));
+        let whole = fs::read(&path).unwrap();
+        for at in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0x10;
+            fs::write(&path, &bytes).unwrap();
+            assert!(read().is_err(), "byte {at}");
+            fs::write(&path, &whole[..at]).unwrap();
+            assert!(read().is_err(), "{at} bytes");
+        }
+        // What could not be filled is not there.
+        let failed = write(&part, &head, |_| Err(Error::internal("full")));
+        assert!(failed.is_err() && fs::read(&path).unwrap().len() == whole.len() - 1);
+        assert_eq!(fs::read_dir(&part).unwrap().count(), 1);
+        fs::remove_dir_all(part).unwrap();
+    }
 }

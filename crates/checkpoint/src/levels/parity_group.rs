@@ -20,13 +20,13 @@ pub(super) struct ParityGroup {
     pub(super) set: String,
     /// Nodes that may be lost together.
     losses: usize,
-    pub(super) nodes: Vec<NodeFiles>,
+    pub(super) nodes: Vec<Member>,
 }
 
 /// The files of frames that a node uses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NodeFiles {
+pub(super) struct Member {
     /// The lowest rank on it.
     pub(super) node: usize,
     /// Names and lengths.
@@ -50,7 +50,7 @@ pub(super) struct Piece<'a> {
     pub(super) length: u64,
 }
 
-impl NodeFiles {
+impl Member {
     fn length(&self) -> u64 {
         self.files.iter().map(|(_, length)| length).sum()
     }
@@ -65,7 +65,7 @@ impl ParityGroup {
             used.map(|store| (store.name.clone(), store.length)).collect()
         };
         let losses = losses_of(nodes.len(), losses);
-        Self { set: id, losses, nodes: nodes.iter().map(|&node| NodeFiles { node, files: files(node) }).collect() }
+        Self { set: id, losses, nodes: nodes.iter().map(|&node| Member { node, files: files(node) }).collect() }
     }
 
     /// Checks what was read.
@@ -83,7 +83,7 @@ impl ParityGroup {
 
     /// How its bytes are divided.
     pub(super) fn stripes(&self) -> Stripes {
-        let longest = self.nodes.iter().map(NodeFiles::length).max().unwrap_or(0);
+        let longest = self.nodes.iter().map(Member::length).max().unwrap_or(0);
         Stripes::new(self.nodes.len(), self.losses, longest)
     }
 
@@ -150,7 +150,7 @@ mod tests {
     /// Three nodes of which one may be lost: segments are 64 bytes.
     fn group() -> ParityGroup {
         let files = |files: &[(&str, u64)]| files.iter().map(|(name, length)| ((*name).to_owned(), *length)).collect();
-        let node = |node, of: &[(&str, u64)]| NodeFiles { node, files: files(of) };
+        let node = |node, of: &[(&str, u64)]| Member { node, files: files(of) };
         let nodes = vec![
             node(0, &[("group-a.knarr", 10), ("group-b.knarr", 0), ("group-c.knarr", 90)]),
             node(2, &[("group-d.knarr", 65)]),
