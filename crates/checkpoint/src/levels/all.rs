@@ -366,7 +366,7 @@ impl Levels {
         let nodes = self.nodes.as_ref().or(opened.as_ref());
         let rebuilt = rebuild(&self.engine, comm, (nodes, &self.place), &wanted, &parts)?;
         for (rank, name, error) in rebuilt.damaged {
-            self.unreadable(comm, (step, rank, name), error);
+            self.note_unreadable(comm, (step, rank, name), error);
         }
         for (rank, name) in rebuilt.made {
             self.unreadable.remove(&(step, rank, name));
@@ -385,7 +385,7 @@ impl Levels {
     }
 
     /// Notes a file that cannot be read: the step, the rank of the node, the name.
-    fn unreadable(&mut self, comm: &dyn Comm, file: (u64, usize, String), error: Error) {
+    fn note_unreadable(&mut self, comm: &dyn Comm, file: (u64, usize, String), error: Error) {
         let (step, rank, _) = file;
         self.unreadable.insert(file);
         self.warn(comm, error.at(format!("step {step} on the node of rank {rank}")));
@@ -403,7 +403,7 @@ impl Levels {
             match self.flushing.settle(comm)? {
                 Some(Flushed::Unreadable(step, files)) => {
                     for (rank, name, error) in files {
-                        self.unreadable(comm, (step, rank, name), error);
+                        self.note_unreadable(comm, (step, rank, name), error);
                     }
                 }
                 _ => {

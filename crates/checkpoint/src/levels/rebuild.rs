@@ -16,7 +16,7 @@ use crate::disk::parts::Parts;
 use crate::disk::set::Set;
 use crate::disk::sets;
 use knarr_array::comm::{Comm, agree};
-use knarr_array::error::{Error, Result};
+use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_flow::engine::Engine;
 
 /// What became of files that were missing.
@@ -147,7 +147,9 @@ fn make(
             holder.ok_or_else(unknown)?.piece(&name_of(source), at, length)
         };
         match one(engine, part, (store, &parts), group, &|source| all.has(group, source), &read) {
-            Err(error) if is_unreadable(&error) => failed.push((name.clone(), error)),
+            Err(error) if !matches!(error.kind(), ErrorKind::Write | ErrorKind::Interrupted) => {
+                failed.push((name.clone(), error));
+            }
             made => made?,
         }
     }

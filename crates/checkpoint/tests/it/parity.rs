@@ -2,6 +2,7 @@
 
 #![allow(clippy::panic, reason = "tests report by panicking")]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use knarr_array::comm::{Comm, Threads};
@@ -11,6 +12,7 @@ use knarr_checkpoint::levels::{LevelOptions, Protection, Scavenged, scavenge};
 use knarr_checkpoint::library::Session;
 use knarr_checkpoint::sets;
 use knarr_flow::engine::Silent;
+use knarr_testing::data::Random;
 
 use crate::common::{Dir, engine};
 use crate::levels::{
@@ -235,6 +237,34 @@ fn parity_of_other_bytes_than_were_packed_is_noticed() {
     let said = text(&warnings);
     assert!(said.contains("rebuilding step 2 of parity") && said.contains("not") && said.contains("group-"), "{said}");
     assert_eq!((flushed(&dir), leftovers(&dir)), (vec![1, 2], vec![]));
+}
+
+#[test]
+fn whatever_is_lost_and_damaged_makes_no_other_values_and_costs_no_more_steps_than_it_must() {
+    for seed in 0..24 {
+        let mut random = Random::new(seed);
+        let losses = 1 + random.below(3);
+        let dir = Dir::new();
+        program_on(&dir, &FOUR, 1..2, true, keeps(losses));
+        program_on(&dir, &FOUR, 2..3, false, keeps(losses));
+        let mut touched = BTreeSet::new();
+        for _ in 0..=random.below(3) {
+            let node = makers(&FOUR)[random.below(4)];
+            if !touched.insert(node) {
+                continue;
+            }
+            match random.below(4) {
+                0 => damage(&stores(&dir, node, 2)[0]),
+                1 => damage(&parity(&dir, node, 2)),
+                2 => std::fs::remove_file(&stores(&dir, node, 2)[0]).unwrap(),
+                _ => lose(&dir, node),
+            }
+        }
+        // All values of the step are compared.
+        let (step, warnings) = restart_with(&dir, &FOUR, None, keeps(losses));
+        assert!(step == Some(2) || step == Some(1) && touched.len() > losses, "seed {seed}: {touched:?}, {warnings:?}");
+        assert_eq!(leftovers(&dir), [] as [PathBuf; 0]);
+    }
 }
 
 #[test]
