@@ -56,6 +56,17 @@ class Job:
         begun = re.findall(r"from (\d+)\n", out)
         return int(begun[0]) if begun else -1, max([0, *map(int, re.findall(r"complete (\d+)\n", out))]), err
 
+    def killed(self, options: str) -> int:
+        """Kills all ranks after the third step. Returns the last one that was complete."""
+        process = self.start(1_000_000, options)
+        for line in process.stdout:
+            if line == "complete 3\n":
+                break
+        for pid in self.ranks(process):
+            os.kill(pid, signal.SIGKILL)
+        out, _ = process.communicate(timeout=TIME_LIMIT_S)
+        return max([3, *map(int, re.findall(r"complete (\d+)\n", out))])
+
     def ranks(self, process: subprocess.Popen[str]) -> list[int]:
         return [pid for pid in children(process.pid) if is_running(pid, self.program)]
 
@@ -93,7 +104,8 @@ def test_no_step_that_was_complete_is_lost(job: Job, chance: random.Random) -> N
     """Whatever is killed, and a node may be lost then."""
     last = 0
     for _ in range(repeated(6)):
-        options = f"flush={chance.choice(['1', '3', '100', '1h'])} local_keep={chance.choice([1, 2])}"
+        protect = chance.choice(["partner", "parity", "parity:2", "parity:3+2"])
+        options = f"flush={chance.choice(['1', '3', '100', '1h'])} local_keep={chance.choice([1, 2])} protect={protect}"
         process = job.start(1_000_000, options)
         time.sleep(chance.uniform(0.6, 2.5))
         ranks = job.ranks(process)
@@ -114,13 +126,7 @@ def test_no_step_that_was_complete_is_lost(job: Job, chance: random.Random) -> N
 
 
 def test_nodes_that_are_given_back_bring_their_parts(job: Job, knarr: Knarr) -> None:
-    process = job.start(1_000_000, "flush=1h protect=none")
-    for line in process.stdout:
-        if line == "complete 3\n":
-            break
-    for pid in job.ranks(process):
-        os.kill(pid, signal.SIGKILL)
-    process.communicate(timeout=TIME_LIMIT_S)
+    job.killed("flush=1h protect=none")
     said = [
         json.loads(knarr("checkpoint", "scavenge", job.node(number), "-o", job.sets, "--json").stdout)
         for number in NODES
@@ -138,10 +144,40 @@ def test_nodes_that_are_given_back_bring_their_parts(job: Job, knarr: Knarr) -> 
     assert job.run(0, "")[0] == newest
 
 
+@pytest.mark.parametrize("lost", [[0], [2], [4], [0, 2], [2, 4]])
+def test_lost_nodes_cost_no_step_of_which_parity_is_left(job: Job, knarr: Knarr, lost: list[int]) -> None:
+    options = f"flush=1h protect=parity:8+{len(lost)}"
+    last = job.killed(options)
+    for number in lost:
+        shutil.rmtree(job.node(number))
+    # The program checks all values of the step.
+    begun, _, err = job.run(0, options)
+    assert begun in (last, last + 1) and err == "", (begun, last, err)
+    assert flushed(job) == [begun]
+    knarr("checkpoint", "verify", job.sets / f"step_{begun}")
+    assert job.run(begun + 2, options)[:2] == (begun, begun + 2)
+
+
+def test_nodes_that_are_left_bring_what_parity_makes_up_for(job: Job, knarr: Knarr) -> None:
+    step = job.killed("flush=1h protect=parity")
+    shutil.rmtree(job.node(2))
+    first, last = (
+        json.loads(knarr("checkpoint", "scavenge", job.node(number), "-o", job.sets, "--json").stdout)
+        for number in (0, 4)
+    )
+    complete = [one["step"] for one in last if one["state"] == "complete"]
+    assert first[0]["state"] == "waits" and len(complete) == 1 and complete[0] >= step, (first, last)
+    assert flushed(job) == complete
+    knarr("checkpoint", "verify", job.sets / f"step_{complete[0]}")
+    assert not list(job.sets.rglob("parity-*")) and not list(job.sets.glob(".step_*"))
+    assert job.run(0, "")[0] == complete[0]
+
+
 def test_options_of_levels_need_the_directory(job: Job, tmp_path: Path) -> None:
     for options, words in {
         "flush=often": "neither a number of checkpoints, such as 10, nor a time, such as 30m",
-        "protect=parity": "neither none nor partner",
+        "protect=mirror": "neither none, partner nor parity",
+        "protect=parity:4+4": "a group of 4 nodes cannot lose 4",
         "local=/proc/nowhere": "/proc/nowhere",
     }.items():
         assert words in job.run(1, options, ok=False)[2]
@@ -163,3 +199,27 @@ def test_a_node_whose_disk_is_full_is_told_and_older_steps_stay(job: Job) -> Non
         assert job.run(4, "flush=100")[0] in (2, 3)
     finally:
         unmount(job.node(2))
+
+
+def test_a_step_without_parity_on_a_full_disk_is_complete_and_an_older_one_with_parity_stays(job: Job) -> None:
+    if not may_mount():
+        pytest.skip("needs root, to mount a file system")
+    options = "flush=100 local_keep=1 protect=parity"
+    job.node(4).mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4M", "none", job.node(4)], check=True)
+    try:
+        job.run(1, options)
+        (place,) = job.node(4).glob("sets-*")
+        parity = (place / "step_1" / "parity-4.knarr").stat().st_size
+        part = sum(path.stat().st_size for path in (place / "step_1").iterdir()) - parity
+        # The next step fits, and half of its parity.
+        free = shutil.disk_usage(job.node(4)).free
+        (job.node(4) / "filler").write_bytes(os.urandom(free - part - parity // 2))
+        begun, last, err = job.run(2, options)
+        assert (begun, last) == (1, 2), err
+        for words in ("step 2 does not survive the loss of a node", "parity-4.knarr", "No space left"):
+            assert words in err, err
+        assert not list(place.rglob(".parity-*"))
+        assert [(place / f"step_{step}").exists() for step in (1, 2)] == [True, True]
+    finally:
+        unmount(job.node(4))

@@ -17,7 +17,7 @@ use crate::{knarr_checkpoint, knarr_comm, knarr_restart};
 /// goal=ratio", or null: keep (sets that stay), replace (yes: steps that are there may be written again), spool (directory
 /// where arrays lie until they are packed; memory), jobs (threads that pack), max_mem, group_size, scheme, block_size,
 /// goal, bundle_below, verify; local (directory on a disk of each node, where steps are complete first), local_keep (sets that
-/// stay there), flush (which steps come to the directory: "10", or "30m"), protect (partner or none). 'comm' is a table of the program's ranks, which belongs to Knarr from then on whatever this
+/// stay there), flush (which steps come to the directory: "10", or "30m"), protect (partner, parity:8+1 or none). 'comm' is a table of the program's ranks, which belongs to Knarr from then on whatever this
 /// returns, or null for one process. Collective, as are all functions of a knarr_checkpoint but put and add_file: all
 /// ranks call them in the same order. An error of one rank is an error on all.
 ///

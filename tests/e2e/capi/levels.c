@@ -4,6 +4,7 @@
 
 #include <knarr.h>
 #include <knarr_comm.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,8 +16,17 @@ static void check(knarr_status status) {
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
+/* Noise, so that packed files have some length. */
 static double value(int64_t step, size_t at) {
-    return (double)(step * 7919 + (int64_t)at * (at % 97 + 1));
+    uint64_t bits = ((uint64_t)step * NUMBERS + at + 1) * 0x9e3779b97f4a7c15u;
+    return (double)((bits ^ bits >> 29) * 0xbf58476d1ce4e5b9u >> 12);
+}
+
+static void tell(knarr_checkpoint *checkpoint) {
+    char text[4096];
+    size_t length;
+    check(knarr_checkpoint_warnings(checkpoint, text, sizeof text, &length));
+    if (length > 0) fprintf(stderr, "warning: %s\n", text);
 }
 
 int main(int argc, char **argv) {
@@ -49,6 +59,7 @@ int main(int argc, char **argv) {
                 MPI_Abort(MPI_COMM_WORLD, 3);
             }
     }
+    tell(checkpoint);
     if (rank == 0) printf("from %lld\n", (long long)step);
     fflush(stdout);
     while (step < steps) {
@@ -58,6 +69,7 @@ int main(int argc, char **argv) {
         check(knarr_checkpoint_put(checkpoint, "T", all, KNARR_FLOAT64, 1, &count, &whole, &first));
         check(knarr_checkpoint_commit(checkpoint));
         check(knarr_checkpoint_wait(checkpoint));
+        tell(checkpoint);
         if (rank == 0) printf("complete %lld\n", (long long)step);
         fflush(stdout);
     }

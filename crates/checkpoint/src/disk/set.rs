@@ -77,13 +77,18 @@ pub(crate) fn is_group(name: &str) -> bool {
     name.starts_with("group-") && name.ends_with(".knarr")
 }
 
+/// True for names of files with the parity of a group of nodes.
+pub(crate) fn is_parity(name: &str) -> bool {
+    name.starts_with("parity-") && name.ends_with(".knarr")
+}
+
 /// Something in the set's directory that has no name of a set's file. The manifest, which may be damaged, is not asked.
 pub(crate) fn foreign(path: &Path) -> Option<PathBuf> {
     let mut paths: Vec<PathBuf> = std::fs::read_dir(path).ok()?.flatten().map(|entry| entry.path()).collect();
     paths.sort();
     paths.into_iter().find(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let is_own = [MANIFEST, MANIFEST_COPY, PARTS].contains(&&*name) || is_group(&name);
+        let is_own = [MANIFEST, MANIFEST_COPY, PARTS].contains(&&*name) || is_group(&name) || is_parity(&name);
         !is_own || !path.is_file()
     })
 }

@@ -4,7 +4,7 @@ use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::disk::set::{MANIFEST, MANIFEST_COPY, Set, is_closed, is_set};
+use crate::disk::set::{MANIFEST, MANIFEST_COPY, Set, is_closed, is_parity, is_set};
 use crate::files::names::natural;
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_codec::codec::CodecList;
@@ -181,7 +181,8 @@ pub fn prune(directory: &Path, keep: usize, codecs: &CodecList, dry_run: bool) -
 fn own_files_only(set: &Set) -> Result<()> {
     let path = set.path();
     let names = set.file_names();
-    let own = |name: &std::ffi::OsStr| names.iter().any(|own| name == own.as_str());
+    let own =
+        |name: &std::ffi::OsStr| names.iter().any(|own| name == own.as_str()) || name.to_str().is_some_and(is_parity);
     for entry in fs::read_dir(path).map_err(|error| Error::read(path, &error))? {
         let name = entry.map_err(|error| Error::read(path, &error))?.file_name();
         if !own(&name) {

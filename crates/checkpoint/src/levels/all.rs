@@ -8,8 +8,11 @@ use std::time::{Instant, SystemTime};
 
 use super::flush::{Flush, Flushed};
 use super::node_sets::{self, Held, held};
+use super::nodes::{Nodes, gathered};
 use super::options::{LevelOptions, Protection};
-use super::protect::{Protect, Ring, gathered};
+use super::parity_file;
+use super::protect::Protect;
+use super::rebuild::rebuild;
 use super::schedule::Schedule;
 use crate::disk::sets;
 use knarr_array::comm::{self, Comm, ROOT, agree};
@@ -31,11 +34,12 @@ pub(crate) struct Levels {
     begun: Instant,
     protecting: Background<Protect>,
     flushing: Background<Flush>,
-    /// Answers as long as the others copy.
-    ring: Option<Ring>,
+    protection: Protection,
+    /// Answers as long as others copy or compute parity. `None` if nothing is protected, or there is one node.
+    nodes: Option<Nodes>,
     /// The step that was completed last on the nodes.
     newest: Option<u64>,
-    /// The last one of which other nodes have copies.
+    /// The last one that survives the loss of a node.
     covered: Option<u64>,
     /// The last one that came to the directory of sets.
     flushed: Option<u64>,
@@ -57,7 +61,7 @@ impl Drop for Levels {
             // Threads and connections are those of the parent.
             self.protecting.forget();
             self.flushing.forget();
-            self.ring.iter_mut().for_each(Ring::forget);
+            self.nodes.iter_mut().for_each(Nodes::forget);
         }
     }
 }
@@ -126,13 +130,14 @@ impl Levels {
                 .at(place.display().to_string())),
         };
         agree(comm, alone)?;
-        let ring = match options.protection {
+        let nodes = match options.protection {
             Protection::None => None,
-            Protection::Partner => Ring::open(comm, &place)?,
+            Protection::Partner | Protection::Parity { .. } => Nodes::open(comm, &place)?,
         };
         let own = if is_maker(comm) { held(&place, &engine.codecs) } else { Vec::new() };
-        let whole = node_sets::together(gathered(comm, &own)?.iter().flatten()).into_iter().rev().find(Held::is_whole);
-        let covered = whole.filter(|_| ring.is_some()).map(|held| held.step);
+        let all = gathered(comm, &own)?;
+        let covered =
+            nodes.as_ref().and_then(|_| covered(&node_sets::together(all.iter().flatten()), options.protection));
         Ok(Some(Self {
             engine: engine.clone(),
             place,
@@ -142,7 +147,8 @@ impl Levels {
             begun: Instant::now(),
             protecting: Background::new(Arc::clone(&engine.cancel)),
             flushing: Background::new(Arc::clone(&engine.cancel)),
-            ring,
+            protection: options.protection,
+            nodes,
             newest: None,
             covered,
             flushed: None,
@@ -205,7 +211,7 @@ impl Levels {
         }
         let path = sets::of_step(&self.place, step);
         // One that this program could not bring is no checkpoint.
-        let is_there = node_sets::together(self.parts(comm, step)?.iter().flatten()).iter().any(Held::is_whole);
+        let is_there = node_sets::together(self.parts(comm, step)?.iter().flatten()).iter().any(Held::is_recoverable);
         match is_there {
             true if replaces => self.bring(comm, Some(step)),
             true => Err(Error::new(ErrorKind::Exists, format!("there is a checkpoint of step {step} on the nodes"))
@@ -215,7 +221,7 @@ impl Levels {
         }
     }
 
-    /// A step is complete on the nodes: copies of it are begun, and perhaps it is brought to the directory of sets.
+    /// A step is complete on the nodes: copies or parity of it are begun, and perhaps it is brought to the directory of sets.
     ///
     /// # Errors
     /// As for [`comm::gather`]. What goes wrong otherwise is a warning: the step is on the nodes.
@@ -225,8 +231,8 @@ impl Levels {
         self.flushed = self.flushed.filter(|&flushed| flushed != step);
         self.covered = self.covered.filter(|&covered| covered != step);
         self.unreadable.retain(|(of, ..)| *of != step);
-        if let Some(ring) = &self.ring {
-            let begun = agree(comm, ring.protect(&self.engine, step));
+        if let Some(nodes) = &self.nodes {
+            let begun = agree(comm, Protect::begin(&self.engine, nodes, self.protection, &self.place, step));
             if let Err(error) = begun.and_then(|protect| self.protecting.start(comm, step, protect)) {
                 self.warn(comm, not_covered(error, step));
             }
@@ -293,7 +299,7 @@ impl Levels {
         Ok(false)
     }
 
-    /// True if the other nodes have their copies of the newest step, or will not have them. Does not wait.
+    /// True if the other nodes have their copies or parity of the newest step, or will not have them. Does not wait.
     ///
     /// # Errors
     /// As for [`comm::gather`].
@@ -304,10 +310,10 @@ impl Levels {
         Ok(self.protecting.step().is_none())
     }
 
-    /// Waits until the other nodes have their copies of the newest step.
+    /// Waits until the other nodes have their copies or parity of the newest step.
     ///
     /// # Errors
-    /// As for [`comm::gather`]. A step without copies is a warning.
+    /// As for [`comm::gather`]. A step without them is a warning.
     pub(crate) fn settle_copies(&mut self, comm: &dyn Comm) -> Result<()> {
         let Some(step) = self.protecting.step() else { return Ok(()) };
         let failed = self.protecting.settle(comm)?.flatten();
@@ -326,7 +332,10 @@ impl Levels {
         let mut parts = gathered(comm, &own)?;
         for (rank, held) in parts.iter_mut().enumerate() {
             let is_unreadable = |name: &String| self.unreadable.contains(&(step, rank, name.clone()));
-            held.iter_mut().for_each(|held| held.here.retain(|name| !is_unreadable(name)));
+            if let Some(held) = held {
+                held.here.retain(|name| !is_unreadable(name));
+                held.parity.retain(|node, _| !is_unreadable(&parity_file::name(*node)));
+            }
         }
         Ok(parts)
     }
@@ -334,25 +343,67 @@ impl Levels {
     /// Begins to bring a step: the version with this `id`, or the newest one.
     fn start_flush(&mut self, comm: &dyn Comm, step: u64, id: Option<&str>) -> Result<()> {
         let parts = self.parts(comm, step)?;
-        let mut versions = node_sets::together(parts.iter().flatten()).into_iter().rev();
-        let wanted = versions.find(|held| id.is_none_or(|id| id == held.id));
+        let wanted = version(&parts, id);
         let wanted = wanted.ok_or_else(|| Error::new(ErrorKind::NotFound, "no node has its part any more"))?;
         let flush = Flush::begin(&self.engine, comm, (&self.place, &self.directory), &wanted, &parts)?;
         self.flushing.start(comm, step, flush)
     }
 
-    /// Brings a step to the directory of sets and waits for it. Whatever one node cannot read is taken from another one.
+    /// Rebuilds what no node can read of a step, if parity suffices: of the version with this `id`, or of the newest one. What was `tried`
+    /// is not tried again.
+    ///
+    /// # Errors
+    /// `Write`. What cannot be read is a warning.
+    fn rebuild(&mut self, comm: &dyn Comm, step: u64, id: Option<&str>, tried: &mut BTreeSet<String>) -> Result<()> {
+        let parts = self.parts(comm, step)?;
+        let Some(wanted) = version(&parts, id).filter(|held| !held.is_whole() && held.is_recoverable()) else {
+            return Ok(());
+        };
+        if !wanted.missing().all(|name| tried.insert(name.to_owned())) {
+            return Ok(());
+        }
+        let opened = if self.nodes.is_none() { Nodes::open(comm, &self.place)? } else { None };
+        let nodes = self.nodes.as_ref().or(opened.as_ref());
+        let rebuilt = rebuild(&self.engine, comm, (nodes, &self.place), &wanted, &parts)?;
+        for (rank, name, error) in rebuilt.damaged {
+            self.note_unreadable(comm, (step, rank, name), error);
+        }
+        for (rank, name) in rebuilt.made {
+            self.unreadable.remove(&(step, rank, name));
+        }
+        if !rebuilt.failed.is_empty() {
+            // Parity that makes other bytes than were packed is none.
+            for (rank, held) in parts.iter().enumerate() {
+                let kept = held.iter().flat_map(|held| held.parity.keys());
+                self.unreadable.extend(kept.map(|node| (step, rank, parity_file::name(*node))));
+            }
+        }
+        for error in rebuilt.failed {
+            self.warn(comm, error.at(format!("rebuilding step {step} of parity")));
+        }
+        Ok(())
+    }
+
+    /// Notes a file that cannot be read: the step, the rank of the node, the name.
+    fn note_unreadable(&mut self, comm: &dyn Comm, file: (u64, usize, String), error: Error) {
+        let (step, rank, _) = file;
+        self.unreadable.insert(file);
+        self.warn(comm, error.at(format!("step {step} on the node of rank {rank}")));
+    }
+
+    /// Brings a step to the directory of sets and waits for it. Whatever one node cannot read is taken from another one, or rebuilt.
     ///
     /// # Errors
     /// `NotFound` if no node can read a file of it; `Write`.
     fn bring_now(&mut self, comm: &dyn Comm, step: u64, id: Option<&str>) -> Result<()> {
+        let mut tried = BTreeSet::new();
         loop {
+            self.rebuild(comm, step, id, &mut tried)?;
             self.start_flush(comm, step, id)?;
             match self.flushing.settle(comm)? {
                 Some(Flushed::Unreadable(step, files)) => {
                     for (rank, name, error) in files {
-                        self.unreadable.insert((step, rank, name));
-                        self.warn(comm, error.at(format!("step {step} on the node of rank {rank}")));
+                        self.note_unreadable(comm, (step, rank, name), error);
                     }
                 }
                 _ => {
@@ -400,7 +451,7 @@ impl Levels {
         Ok(())
     }
 
-    /// Steps that the nodes have whole and the directory of sets has not, the newest first, each with the id of the set.
+    /// Steps that the nodes have whole, or can rebuild, and the directory of sets has not, the newest first, each with the id of the set.
     fn candidates(&mut self, all: &[Vec<Held>], step: Option<u64>) -> Vec<(u64, String)> {
         let codecs = &self.engine.codecs;
         let newest = node_sets::newest_whole(&self.directory, step, codecs);
@@ -410,13 +461,13 @@ impl Levels {
         let is_newer =
             |held: &&Held| !held.is_in(&self.directory, codecs) && newest.is_none_or(|newest| held.when > newest);
         let newer: Vec<&Held> = found.iter().rev().take_while(is_newer).collect();
-        for held in newer.iter().take_while(|held| !held.is_whole()) {
+        for held in newer.iter().take_while(|held| !held.is_recoverable()) {
             let (all, missing) = (held.all.len(), held.all.len() - held.here.len());
             let what = format!("step {} lacks {missing} of {all} files on the nodes that are here", held.step);
             let error = Error::new(ErrorKind::NotFound, what);
             self.warnings.push(error.hint("run on the nodes of the last run, or 'knarr checkpoint scavenge' there"));
         }
-        newer.iter().filter(|held| held.is_whole()).map(|held| (held.step, held.id.clone())).collect()
+        newer.iter().filter(|held| held.is_recoverable()).map(|held| (held.step, held.id.clone())).collect()
     }
 }
 
@@ -425,5 +476,22 @@ fn not_flushed(error: Error, step: u64) -> Error {
 }
 
 fn not_covered(error: Error, step: u64) -> Error {
-    error.at(format!("no other node has copies of step {step}"))
+    error.at(format!("step {step} does not survive the loss of a node"))
+}
+
+/// Of the parts of a step that the nodes have, what they have together of the version with this `id`, or of the newest one.
+fn version(parts: &[Option<Held>], id: Option<&str>) -> Option<Held> {
+    let mut versions = node_sets::together(parts.iter().flatten()).into_iter().rev();
+    versions.find(|held| id.is_none_or(|id| id == held.id))
+}
+
+/// The newest step that survives the loss of a node, of all that the nodes have. Nobody has written down who has copies: whatever is
+/// whole may have them.
+fn covered(all: &[Held], protection: Protection) -> Option<u64> {
+    let newest = |is_one: fn(&Held) -> bool| all.iter().rev().find(|held| is_one(held)).map(|held| held.step);
+    match protection {
+        Protection::None => None,
+        Protection::Partner => newest(Held::is_whole),
+        Protection::Parity { .. } => newest(Held::has_all_parity).or_else(|| newest(Held::is_recoverable)),
+    }
 }

@@ -39,32 +39,51 @@ impl Copied {
         &self,
         engine: &Engine,
         directory: &Path,
-        mut read: impl FnMut(u64, usize) -> Result<Vec<u8>>,
+        read: impl FnMut(u64, usize) -> Result<Vec<u8>>,
     ) -> Result<()> {
         let path = directory.join(&self.store.name);
         let hidden = directory.join(temporary_name(self.store.name.as_ref()));
         let write_error = |error: std::io::Error| Error::write(&path, &error);
-        let mut copy = || {
+        let copy = || {
             let mut file = File::create(&hidden).map_err(write_error)?;
-            let (mut at, mut sum) = (0, 0);
-            while at < self.store.length {
-                engine.check_cancelled()?;
-                let length = usize::try_from(self.store.length - at).map_or(PIECE, |left| left.min(PIECE));
-                let piece = read(at, length)?;
-                if piece.len() != length {
-                    return Err(Error::internal("a piece of another length than was asked for"));
-                }
-                sum = crc32c::crc32c_append(sum, &piece);
-                file.write_all(&piece).map_err(write_error)?;
-                at += length as u64;
-            }
-            if sum != self.crc32c {
-                let what = format!("its CRC-32C is {sum:08x}, not {:08x} as when it was packed", self.crc32c);
-                return Err(Error::corrupt(what).hint_damage("set").at(self.store.name.clone()));
-            }
+            self.each_piece(engine, read, |piece| file.write_all(piece).map_err(write_error))?;
             file.sync_all().and_then(|()| fs::rename(&hidden, &path)).map_err(write_error)
         };
         copy().inspect_err(|_| drop(fs::remove_file(&hidden)))
+    }
+
+    /// Reads the file in `part`, and compares it with its checksum.
+    ///
+    /// # Errors
+    /// `NotFound`, `Read`; `Corrupt`; `Interrupted`.
+    pub(super) fn check(&self, engine: &Engine, part: &Path) -> Result<()> {
+        self.each_piece(engine, |at, length| piece(part, &self.store.name, at, length), |_| Ok(()))
+    }
+
+    /// Hands over piece by piece what `read` reads, and compares all with the checksum.
+    fn each_piece(
+        &self,
+        engine: &Engine,
+        mut read: impl FnMut(u64, usize) -> Result<Vec<u8>>,
+        mut take: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let (mut at, mut sum) = (0, 0);
+        while at < self.store.length {
+            engine.check_cancelled()?;
+            let length = usize::try_from(self.store.length - at).map_or(PIECE, |left| left.min(PIECE));
+            let piece = read(at, length)?;
+            if piece.len() != length {
+                return Err(Error::internal("a piece of another length than was asked for"));
+            }
+            sum = crc32c::crc32c_append(sum, &piece);
+            take(&piece)?;
+            at += length as u64;
+        }
+        if sum != self.crc32c {
+            let what = format!("its CRC-32C is {sum:08x}, not {:08x} as when it was packed", self.crc32c);
+            return Err(Error::corrupt(what).hint_damage("set").at(self.store.name.clone()));
+        }
+        Ok(())
     }
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::copying::{Copied, piece};
 use super::node_sets::Held;
-use super::protect::gathered;
+use super::nodes::gathered;
 use crate::disk::manifest::{FrameEntry, Manifest, Store};
 use crate::disk::parts::Parts;
 use crate::disk::set::{MANIFEST, MANIFEST_COPY, SET, Set};

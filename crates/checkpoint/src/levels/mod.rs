@@ -1,22 +1,32 @@
 //! Checkpoints through levels, as in SCR and VELOC: a step is complete on disks of the nodes first. Another node keeps a copy of
-//! each file, so that no step is lost with a node. Some steps are brought to the directory of sets meanwhile, where all nodes see
+//! each file, or groups of nodes keep parity, so that no step is lost with a node. Some steps are brought to the directory of sets meanwhile, where all nodes see
 //! them.
 //!
 //! A node has a *part* of a set: its manifest, and the files of frames that the node's own processes have written. So a step is
 //! brought to the directory of sets by copying files, of which nothing is packed again.
 //!
 //! Reading order: `options`, `schedule` (when: without files and clock), `node_sets` (what lies on a node), `copying` (one file of
-//! frames), `protect` (copies on other nodes), `flush` (to the directory of sets), `all` (what the ranks do together), `scavenge`
-//! (without the program).
+//! frames), `nodes` (files on other nodes), `protect` (copies and parity on other nodes), `flush` (to the directory of sets), `all`
+//! (what the ranks do together), `scavenge` (without the program).
+//!
+//! Parity: `groups`, `stripes` and `parity_group` (who keeps parity of what: without files), `coding` (Reed-Solomon), `parity_file`
+//! (on disk), `rebuild` (what is missing).
 
 mod all;
+mod coding;
 mod copying;
 mod flush;
+mod groups;
 mod node_sets;
+mod nodes;
 mod options;
+mod parity_file;
+mod parity_group;
 mod protect;
+mod rebuild;
 mod scavenge;
 mod schedule;
+mod stripes;
 
 pub(crate) use all::Levels;
 pub use options::{LevelOptions, Protection};

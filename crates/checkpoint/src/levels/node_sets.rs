@@ -8,6 +8,8 @@ use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
+use super::parity_file;
+use super::parity_group::{ParityGroup, Source};
 use crate::disk::parts::Parts;
 use crate::disk::set::{MANIFEST, MANIFEST_COPY, Set};
 use crate::disk::sets;
@@ -27,6 +29,8 @@ pub(super) struct Held {
     pub(super) all: BTreeSet<String>,
     /// Those that are here.
     pub(super) here: BTreeSet<String>,
+    /// Nodes whose parity is here, with those that they keep it with.
+    pub(super) parity: BTreeMap<usize, ParityGroup>,
 }
 
 /// Where a node has its parts of the sets of a directory: below `local`, which other programs may use as well.
@@ -77,14 +81,18 @@ pub(super) fn part(path: &Path, codecs: &CodecList) -> Result<Held> {
     Parts::read(path)?;
     let all = set.manifest().stores.iter();
     let here = all.clone().filter(|store| set.has_file(store)).map(|store| store.name.clone()).collect();
-    Ok(Held { step, id: id(&set)?, when: when(path)?, all: all.map(|store| store.name.clone()).collect(), here })
+    let id = id(&set)?;
+    let parity = parity_file::all(path, &id).into_iter().map(|file| (file.head.node, file.head.group)).collect();
+    Ok(Held { step, id, when: when(path)?, all: all.map(|store| store.name.clone()).collect(), here, parity })
 }
 
 /// The sets of which all these parts together have files, the newest last.
 pub(super) fn together<'a>(parts: impl Iterator<Item = &'a Held>) -> Vec<Held> {
     let mut found: BTreeMap<&str, Held> = BTreeMap::new();
     for held in parts {
-        found.entry(&held.id).or_insert_with(|| held.clone()).here.extend(held.here.iter().cloned());
+        let found = found.entry(&held.id).or_insert_with(|| held.clone());
+        found.here.extend(held.here.iter().cloned());
+        found.parity.extend(held.parity.iter().map(|(node, group)| (*node, group.clone())));
     }
     let mut found: Vec<Held> = found.into_values().collect();
     found.sort_by_key(|held| held.when);
@@ -95,6 +103,38 @@ impl Held {
     /// True if no file of the set is missing.
     pub(super) fn is_whole(&self) -> bool {
         self.here.is_superset(&self.all)
+    }
+
+    /// Files of the set that are missing.
+    pub(super) fn missing(&self) -> impl Iterator<Item = &str> {
+        self.all.difference(&self.here).map(String::as_str)
+    }
+
+    /// Whether what a group keeps parity of, or its parity, is here.
+    pub(super) fn has(&self, group: &ParityGroup, source: Source<'_>) -> bool {
+        match source {
+            Source::File(name) => self.here.contains(name),
+            Source::Parity(node) => self.parity.get(&node) == Some(group),
+        }
+    }
+
+    /// The group whose parity a missing file can be rebuilt of.
+    pub(super) fn rebuilds(&self, name: &str) -> Option<&ParityGroup> {
+        self.parity.values().find(|group| group.can_rebuild(name, &|source| self.has(group, source)))
+    }
+
+    /// True if no file of the set is missing that cannot be rebuilt.
+    pub(super) fn is_recoverable(&self) -> bool {
+        self.missing().all(|name| self.rebuilds(name).is_some())
+    }
+
+    /// True if no file is missing, and all parity of each is there.
+    pub(super) fn has_all_parity(&self) -> bool {
+        let is_kept = |name: &String| {
+            let mut groups = self.parity.values().filter(|group| group.find(name).is_some());
+            groups.any(|group| group.nodes.iter().all(|node| self.has(group, Source::Parity(node.node))))
+        };
+        self.is_whole() && self.all.iter().all(is_kept)
     }
 
     /// True if it is in the directory of sets.

@@ -31,6 +31,46 @@ pub enum Protection {
     /// The next node has a copy of each file.
     #[default]
     Partner,
+    /// The nodes of a group keep parity of what they have.
+    Parity {
+        /// Nodes of a group. It may have a few more, so that each has more than may be lost.
+        nodes: usize,
+        /// Nodes of a group that may be lost together. It may be fewer if there are not more nodes in all.
+        losses: usize,
+    },
+}
+
+/// Nodes of a group that keeps parity, if nobody says how many.
+const NODES: usize = 8;
+/// At most so many: a node reads from all others of its group at a time.
+const MOST_NODES: usize = 64;
+
+impl std::str::FromStr for Protection {
+    type Err = Error;
+
+    /// What the words `none`, `partner`, `parity`, `parity:8` or `parity:8+2` stand for.
+    fn from_str(text: &str) -> Result<Self> {
+        let (word, rest) = text.split_once(':').map_or((text, None), |(word, rest)| (word, Some(rest)));
+        match (word, rest) {
+            ("none", None) => Ok(Self::None),
+            ("partner", None) => Ok(Self::Partner),
+            ("parity", rest) => {
+                let (nodes, losses) = match rest.map(|rest| rest.split_once('+').unwrap_or((rest, "1"))) {
+                    Some((nodes, losses)) => (count(nodes)?, count(losses)?),
+                    None => (NODES, 1),
+                };
+                if !(2..=MOST_NODES).contains(&nodes) {
+                    return Err(Error::usage(format!("groups of {nodes} nodes; they have 2 to {MOST_NODES}")));
+                }
+                if losses >= nodes {
+                    let what = format!("a group of {nodes} nodes cannot lose {losses}: one has to stay");
+                    return Err(Error::usage(what));
+                }
+                Ok(Self::Parity { nodes, losses })
+            }
+            _ => Err(Error::usage("neither none, partner nor parity, as in parity:8+2")),
+        }
+    }
 }
 
 impl Default for LevelOptions {
@@ -63,13 +103,7 @@ impl LevelOptions {
             "local" => self.local = Some(value.into()),
             "local_keep" => self.keep = count(value)?,
             "flush" => self.flush = every(value)?,
-            "protect" => {
-                self.protection = match value {
-                    "none" => Protection::None,
-                    "partner" => Protection::Partner,
-                    _ => return Err(Error::usage("neither none nor partner")),
-                }
-            }
+            "protect" => self.protection = value.parse()?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -84,4 +118,32 @@ fn every(value: &str) -> Result<Every> {
     let time = humantime::parse_duration(value).ok().filter(|&time| time > Duration::ZERO);
     time.map(Every::Time)
         .ok_or_else(|| Error::usage("neither a number of checkpoints, such as 10, nor a time, such as 30m"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_say_what_keeps_a_step() {
+        let parity = |nodes, losses| Protection::Parity { nodes, losses };
+        let words = ["none", "partner", "parity", "parity:4", "parity:8+2"];
+        let meant = [Protection::None, Protection::Partner, parity(8, 1), parity(4, 1), parity(8, 2)];
+        for (word, meant) in words.iter().zip(meant) {
+            assert_eq!(word.parse::<Protection>().unwrap(), meant);
+        }
+        for (word, why) in [
+            ("mirror", "neither none, partner nor parity"),
+            ("none:2", "neither none"),
+            ("parity:", "number"),
+            ("parity:1", "they have 2 to 64"),
+            ("parity:65", "they have 2 to 64"),
+            ("parity:4+4", "one has to stay"),
+            ("parity:4+0", "number"),
+            ("parity:4+1+1", "number"),
+        ] {
+            let text = word.parse::<Protection>().unwrap_err().to_string();
+            assert!(text.contains(why), "{word}: {text}");
+        }
+    }
 }

@@ -1,128 +1,98 @@
-//! Each node keeps a copy of what the node before it has packed, so that no step is lost with a node.
+//! What each node keeps so that no step is lost with another one: a copy of what the node before it has packed, or parity of what
+//! the nodes of its group have.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
-use super::copying::{Copied, PIECE, piece};
+use super::coding::encode;
+use super::copying::Copied;
+use super::groups::groups;
+use super::node_sets;
+use super::nodes::{Nodes, Reached};
+use super::options::Protection;
+use super::parity_file::{self, Head};
+use super::parity_group::{ParityGroup, Source};
 use crate::disk::parts::Parts;
-use crate::disk::set::{Set, is_group};
+use crate::disk::set::Set;
 use crate::disk::sets;
 use knarr_array::comm::{self, Comm};
 use knarr_array::error::{Error, Result};
 use knarr_flow::engine::Engine;
 use knarr_handover::Delivery;
-use knarr_link::{Answers, Link, Peer, Reach, Server, link_to, network};
 
-/// A piece of a file of frames that lies on another node.
-#[derive(Serialize, Deserialize)]
-struct Question {
-    step: u64,
-    name: String,
-    at: u64,
-    length: usize,
-}
-
-/// What lies on this node, for who keeps copies of it.
-struct NodeFiles {
-    place: PathBuf,
-}
-
-impl Answers for NodeFiles {
-    fn answer(&self, question: &[u8]) -> Result<Vec<u8>> {
-        let unclear = |error: serde_json::Error| Error::usage(format!("a question that makes no sense: {error}"));
-        let Question { step, name, at, length } = serde_json::from_slice(question).map_err(unclear)?;
-        if name.contains('/') || !is_group(&name) || length > PIECE {
-            return Err(Error::usage("a question for what is no piece of a file of frames"));
-        }
-        piece(&sets::of_step(&self.place, step), &name, at, length)
-    }
-}
-
-/// The node before this one, whose files this one keeps copies of.
-pub(super) struct Partner {
-    /// The lowest rank there.
-    node: usize,
-    link: Arc<dyn Link>,
-}
-
-/// Who keeps copies of what. The nodes are a ring.
-pub(super) struct Ring {
-    place: PathBuf,
-    /// Of one rank of each node.
-    partner: Option<Partner>,
-    /// Answers for this node.
-    server: Option<Server>,
-}
-
-impl Ring {
-    /// The ring of nodes, each of which has its sets in its `place`; `None` if there is one node. Collective.
-    ///
-    /// # Errors
-    /// On all ranks that of one: no port, or no random numbers.
-    pub(super) fn open(comm: &dyn Comm, place: &Path) -> Result<Option<Self>> {
-        let is_maker = comm.node() == comm.rank();
-        let makers: Vec<usize> = comm::nodes(comm)?.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
-        if makers.len() == 1 {
-            return Ok(None);
-        }
-        let networks = gathered(comm, &network())?;
-        let is_one = networks.iter().all(|other| other.is_some() && *other == networks[0]);
-        let reach = if is_one { Reach::Here } else { Reach::Everywhere };
-        let start = || {
-            let node = rustix::system::uname().nodename().to_string_lossy().into_owned();
-            Server::start(&node, Arc::new(NodeFiles { place: place.to_owned() }), &reach)
-        };
-        let server = comm::agree(comm, is_maker.then(start).transpose())?;
-        let peers: Vec<Option<Peer>> = gathered(comm, &server.as_ref().map(Server::peer))?;
-        let before = |own: usize| makers.get((own + makers.len() - 1) % makers.len()).copied();
-        let node = makers.iter().position(|&maker| maker == comm.rank()).and_then(before);
-        let partner = node.and_then(|node| Some(Partner { node, link: link_to(peers.get(node)?.clone()?) }));
-        Ok(Some(Self { place: place.to_owned(), partner, server }))
-    }
-
-    /// Leaves the connections to the process that has opened them.
-    pub(super) fn forget(&mut self) {
-        std::mem::forget(self.server.take());
-    }
-
-    /// What this rank does to keep copies of a step.
-    ///
-    /// # Errors
-    /// Those of reading its part.
-    pub(super) fn protect(&self, engine: &Engine, step: u64) -> Result<Protect> {
-        let path = sets::of_step(&self.place, step);
-        let mut wanted = Vec::new();
-        let link = match &self.partner {
-            Some(partner) => {
-                let (set, parts) = (Set::open(&path, &engine.codecs)?, Parts::read(&path)?);
-                let theirs = set.manifest().stores.iter().filter(|store| parts.has(partner.node, &store.name));
-                for store in theirs.filter(|store| !set.has_file(store)) {
-                    wanted.push(Copied::of(store, &parts)?);
-                }
-                Some(Arc::clone(&partner.link))
-            }
-            None => None,
-        };
-        Ok(Protect { engine: engine.clone(), step, path, wanted, link })
-    }
-}
-
-/// The value of each rank, on all ranks. Collective.
-pub(super) fn gathered<T: Serialize + serde::de::DeserializeOwned>(comm: &dyn Comm, mine: &T) -> Result<Vec<T>> {
-    comm::all_gather(comm, &comm::written(mine)?)?.iter().map(|bytes| comm::read(bytes)).collect()
-}
-
-/// Copies of a step that are being made.
+/// What a rank does so that a step survives the loss of a node.
 pub(super) struct Protect {
     engine: Engine,
+    /// This node's part.
+    part: PathBuf,
+    work: Work,
+}
+
+enum Work {
+    /// Another rank does it for the node.
+    Nothing,
+    /// Copies of these files are made, of the node before.
+    Copies(Vec<Copied>, Reached),
+    /// Parity of these files is computed.
+    Parity(Head, BTreeMap<String, Reached>),
+}
+
+impl Protect {
+    /// What this rank does for a step of which each node has its part in `place`.
+    ///
+    /// # Errors
+    /// Those of reading this node's part.
+    pub(super) fn begin(
+        engine: &Engine,
+        nodes: &Nodes,
+        protection: Protection,
+        place: &Path,
+        step: u64,
+    ) -> Result<Self> {
+        let part = sets::of_step(place, step);
+        let work = match (nodes.own(), protection) {
+            (None, _) | (_, Protection::None) => Work::Nothing,
+            (Some(own), Protection::Partner) => copies(engine, nodes, own, &part, step)?,
+            (Some(own), Protection::Parity { nodes: most, losses }) => {
+                parity(engine, nodes, (own, most, losses), &part, step)?
+            }
+        };
+        Ok(Self { engine: engine.clone(), part, work })
+    }
+}
+
+/// Files that the node before this one uses, and this one has not. The nodes are a ring.
+fn copies(engine: &Engine, nodes: &Nodes, own: usize, part: &Path, step: u64) -> Result<Work> {
+    let unknown = || Error::internal("a node that is not known");
+    let count = nodes.makers.len();
+    let before = *nodes.makers.get((own + count - 1) % count).ok_or_else(unknown)?;
+    let (set, parts) = (Set::open(part, &engine.codecs)?, Parts::read(part)?);
+    let theirs = set.manifest().stores.iter().filter(|store| parts.has(before, &store.name));
+    let wanted = theirs.filter(|store| !set.has_file(store)).map(|store| Copied::of(store, &parts));
+    Ok(Work::Copies(wanted.collect::<Result<_>>()?, nodes.part(before, step).ok_or_else(unknown)?))
+}
+
+/// The parity that this node keeps of what its group has.
+fn parity(
+    engine: &Engine,
+    nodes: &Nodes,
+    (own, most, losses): (usize, usize, usize),
+    part: &Path,
     step: u64,
-    path: PathBuf,
-    wanted: Vec<Copied>,
-    link: Option<Arc<dyn Link>>,
+) -> Result<Work> {
+    let unknown = || Error::internal("a node that is not known");
+    let range = groups(nodes.makers.len(), most, losses).into_iter().find(|group| group.contains(&own));
+    let members = range.and_then(|range| nodes.makers.get(range)).ok_or_else(unknown)?;
+    let node = *nodes.makers.get(own).ok_or_else(unknown)?;
+    let (set, parts) = (Set::open(part, &engine.codecs)?, Parts::read(part)?);
+    let group = ParityGroup::new(node_sets::id(&set)?, set.manifest(), &parts, members, losses);
+    let mut files = BTreeMap::new();
+    for member in &group.nodes {
+        let reached = nodes.part(member.node, step).ok_or_else(unknown)?;
+        files.extend(member.files.iter().map(|(name, _)| (name.clone(), reached.clone())));
+    }
+    Ok(Work::Parity(Head { node, group }, files))
 }
 
 impl Delivery for Protect {
@@ -131,19 +101,27 @@ impl Delivery for Protect {
     type Outcome = Option<Error>;
 
     fn deliver(&self) -> Result<()> {
-        let Some(link) = &self.link else { return Ok(()) };
-        self.wanted.iter().try_for_each(|wanted| {
-            let ask = |at, length| {
-                let question = Question { step: self.step, name: wanted.store.name.clone(), at, length };
-                link.ask(&comm::written(&question)?)
-            };
-            wanted.make(&self.engine, &self.path, ask)
-        })?;
-        let synced = File::open(&self.path).and_then(|directory| directory.sync_all());
-        synced.map_err(|error| Error::write(&self.path, &error))
+        match &self.work {
+            Work::Nothing => return Ok(()),
+            Work::Copies(wanted, from) => wanted.iter().try_for_each(|wanted| {
+                let read = |at, length| from.piece(&wanted.store.name, at, length);
+                wanted.make(&self.engine, &self.part, read)
+            })?,
+            Work::Parity(head, files) => {
+                let unknown = || Error::internal("parity of what is no file of the group");
+                let read = |source: Source<'_>, at, length| match source {
+                    Source::File(name) => files.get(name).ok_or_else(unknown)?.piece(name, at, length),
+                    Source::Parity(_) => Err(unknown()),
+                };
+                let number = head.group.number(head.node).ok_or_else(unknown)?;
+                parity_file::write(&self.part, head, |put| encode(&self.engine, &head.group, number, &read, put))?;
+            }
+        }
+        let synced = File::open(&self.part).and_then(|directory| directory.sync_all());
+        synced.map_err(|error| Error::write(&self.part, &error))
     }
 
-    /// A step without copies is a checkpoint still.
+    /// A step that is not protected is a checkpoint still.
     fn finish(self, comm: &dyn Comm, delivered: Result<()>) -> Result<Option<Error>> {
         Ok(comm::collect(comm, &delivered.err())?.into_iter().flatten().flatten().next())
     }

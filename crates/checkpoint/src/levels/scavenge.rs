@@ -8,6 +8,10 @@ use std::path::{Path, PathBuf};
 use super::copying::{Copied, piece};
 use super::flush::{New, PRIVATE, is_unreadable, mode_of, stage};
 use super::node_sets::{self, Held, held};
+use super::nodes::Reached;
+use super::parity_file::{self, ParityFile};
+use super::parity_group::Source;
+use super::rebuild::{name_of, one};
 use crate::disk::manifest::Store;
 use crate::disk::parts::Parts;
 use crate::disk::set::Set;
@@ -29,7 +33,7 @@ pub enum Scavenged {
 }
 
 /// Brings what this node has in `local` of the sets of `directory` there: all that are newer than the newest set there. A set
-/// appears when all of its files of frames have come. Files that cannot be read here are left to other nodes, and returned.
+/// appears when all of its files of frames have come, or so many that parity makes up for the others. Files that cannot be read here are left to other nodes, and returned.
 ///
 /// # Errors
 /// `NotFound` if this node has nothing of these sets; `Exists` if the program goes on; `Read`, `Write`.
@@ -132,11 +136,64 @@ fn gather(
             made => made?,
         }
     }
+    if lacking().next().is_some() {
+        bring_parity(engine, (part, gathered), held, damaged)?;
+        let here = set.manifest().stores.iter().filter(|store| has(store)).map(|store| store.name.clone()).collect();
+        rebuild(engine, gathered, (&set, &parts), &Held { here, ..held.clone() }, damaged, progress)?;
+    }
     let missing: Vec<String> = lacking().map(|store| store.name.clone()).collect();
     match missing.is_empty() {
         true => publish(engine, gathered, &set, held, directory),
         false => Ok(Scavenged::Waits(held.step, missing)),
     }
+}
+
+/// Brings the parity that this node keeps of a set. It goes when the set has its name.
+fn bring_parity(
+    engine: &Engine,
+    (part, gathered): (&Path, &Path),
+    held: &Held,
+    damaged: &mut Vec<Error>,
+) -> Result<()> {
+    for name in held.parity.keys().map(|node| parity_file::name(*node)) {
+        if ParityFile::open(gathered, &name).is_ok() {
+            continue;
+        }
+        match ParityFile::open(part, &name).and_then(|file| file.copy(engine, gathered)) {
+            Err(error) if is_unreadable(&error) => damaged.push(error.at(part.display().to_string())),
+            copied => copied?,
+        }
+    }
+    Ok(())
+}
+
+/// Rebuilds all that is missing, if what has come suffices. `held` is what has come of files of frames.
+fn rebuild(
+    engine: &Engine,
+    gathered: &Path,
+    (set, parts): (&Set, &Parts),
+    held: &Held,
+    damaged: &mut Vec<Error>,
+    progress: &dyn Progress,
+) -> Result<()> {
+    let parity = parity_file::all(gathered, &held.id).into_iter().map(|file| (file.head.node, file.head.group));
+    let held = Held { parity: parity.collect(), ..held.clone() };
+    if !held.is_recoverable() {
+        return Ok(());
+    }
+    let from = Reached::Here(gathered.to_owned());
+    let missing = || set.manifest().stores.iter().filter(|store| !held.here.contains(&store.name));
+    progress.begin("rebuilding", missing().map(|store| store.length).sum());
+    for store in missing() {
+        let Some(group) = held.rebuilds(&store.name) else { continue };
+        let read = |source: Source<'_>, at, length| from.piece(&name_of(source), at, length);
+        match one(engine, gathered, (store, parts), group, &|source| held.has(group, source), &read) {
+            Err(error) if is_unreadable(&error) => damaged.push(error.at(gathered.display().to_string())),
+            made => made?,
+        }
+        progress.advance(store.length);
+    }
+    Ok(())
 }
 
 /// Gives a set that has come together its name. What has come stays until then, so that another node, or the next try, can do it as well:

@@ -118,7 +118,7 @@ mod tests {
             ("keep", "-1"),
             ("flush", "0"),
             ("flush", "often"),
-            ("protect", "parity"),
+            ("protect", "mirror"),
             ("replace", "true"),
             ("scheme", "best"),
             ("max_mem", "much"),

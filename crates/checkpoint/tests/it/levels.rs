@@ -16,34 +16,38 @@ use knarr_flow::engine::Silent;
 use crate::common::{Dir, engine};
 use crate::library::{all, check_region, options, put_region};
 
-const SHAPE: [u64; 2] = [60, 700];
+pub(crate) const SHAPE: [u64; 2] = [60, 700];
 /// Three nodes, the last one with one rank.
-const NODES: [usize; 5] = [0, 0, 2, 2, 4];
+pub(crate) const NODES: [usize; 5] = [0, 0, 2, 2, 4];
 
 /// Options of a rank on the node `node`.
-fn on_node(dir: &Dir, node: usize, change: impl Fn(&mut LevelOptions)) -> Options {
+pub(crate) fn on_node(dir: &Dir, node: usize, change: impl Fn(&mut LevelOptions)) -> Options {
     let mut levels = LevelOptions { local: Some(local(dir, node)), ..LevelOptions::default() };
     change(&mut levels);
     Options { levels, ..options(dir) }
 }
 
-fn local(dir: &Dir, node: usize) -> PathBuf {
+pub(crate) fn local(dir: &Dir, node: usize) -> PathBuf {
     dir.join(&format!("node-{node}"))
 }
 
-fn open<C: Comm>(dir: &Dir, comm: C, change: impl Fn(&mut LevelOptions)) -> Result<Session<C>> {
+pub(crate) fn open<C: Comm>(dir: &Dir, comm: C, change: impl Fn(&mut LevelOptions)) -> Result<Session<C>> {
     let options = on_node(dir, comm.node(), change);
     Session::open(comm, &dir.join("sets"), Ok((engine(1), options)))
 }
 
 /// The part of the global array that a rank has.
-fn own(rank: usize, ranks: usize) -> Region {
+pub(crate) fn own(rank: usize, ranks: usize) -> Region {
     let rows = SHAPE[0] / ranks as u64;
     Region { start: vec![rank as u64 * rows, 0], count: vec![rows, SHAPE[1]] }
 }
 
 /// Writes steps. Values of step n are those of the array n.
-fn write<C: Comm>(session: &mut Session<C>, (rank, ranks): (usize, usize), steps: std::ops::Range<u64>) -> Result<()> {
+pub(crate) fn write<C: Comm>(
+    session: &mut Session<C>,
+    (rank, ranks): (usize, usize),
+    steps: std::ops::Range<u64>,
+) -> Result<()> {
     for step in steps {
         session.begin(step)?;
         put_region(session, step, &SHAPE, &own(rank, ranks))?;
@@ -60,7 +64,18 @@ fn program(
     ends: bool,
     change: impl Fn(&mut LevelOptions) + Send + Sync,
 ) -> Vec<Error> {
-    all(Threads::run(Threads::on_nodes(&NODES), |comm| {
+    program_on(dir, &NODES, steps, ends, change)
+}
+
+/// As [`program`], on the node of each rank.
+pub(crate) fn program_on(
+    dir: &Dir,
+    nodes: &[usize],
+    steps: std::ops::Range<u64>,
+    ends: bool,
+    change: impl Fn(&mut LevelOptions) + Send + Sync,
+) -> Vec<Error> {
+    all(Threads::run(Threads::on_nodes(nodes), |comm| {
         let place = (comm.rank(), comm.size());
         let mut session = open(dir, comm, &change)?;
         write(&mut session, place, steps.clone())?;
@@ -75,8 +90,18 @@ fn program(
 
 /// Restarts on `ranks` ranks of one node, or with the disks of all nodes. Returns the step, with the warnings of rank 0.
 fn restart(dir: &Dir, nodes: &[usize], step: Option<u64>) -> (Option<u64>, Vec<Error>) {
+    restart_with(dir, nodes, step, |_| {})
+}
+
+/// As [`restart`], with other options.
+pub(crate) fn restart_with(
+    dir: &Dir,
+    nodes: &[usize],
+    step: Option<u64>,
+    change: impl Fn(&mut LevelOptions) + Send + Sync,
+) -> (Option<u64>, Vec<Error>) {
     all(Threads::run(Threads::on_nodes(nodes), |comm| {
-        let mut session = open(dir, comm, |_| {})?;
+        let mut session = open(dir, comm, &change)?;
         let restart = session.restart(step, true)?;
         if let Some(restart) = &restart {
             check_region(restart, restart.step(), &Region::whole(&SHAPE))?;
@@ -89,7 +114,7 @@ fn restart(dir: &Dir, nodes: &[usize], step: Option<u64>) -> (Option<u64>, Vec<E
 }
 
 /// Steps in the directory of sets, each of them whole.
-fn flushed(dir: &Dir) -> Vec<u64> {
+pub(crate) fn flushed(dir: &Dir) -> Vec<u64> {
     let paths = sets::completed(&dir.join("sets")).unwrap();
     for path in &paths {
         let set = Set::open(path, &engine(1).codecs).unwrap();
@@ -102,7 +127,7 @@ fn flushed(dir: &Dir) -> Vec<u64> {
 }
 
 /// Where a node has its sets.
-fn place(dir: &Dir, node: usize) -> PathBuf {
+pub(crate) fn place(dir: &Dir, node: usize) -> PathBuf {
     let mut found: Vec<PathBuf> =
         std::fs::read_dir(local(dir, node)).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(found.len(), 1, "{found:?}");
@@ -110,7 +135,7 @@ fn place(dir: &Dir, node: usize) -> PathBuf {
 }
 
 /// Files of frames that lie on a node of a step.
-fn stores(dir: &Dir, node: usize, step: u64) -> Vec<PathBuf> {
+pub(crate) fn stores(dir: &Dir, node: usize, step: u64) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(sets::of_step(&place(dir, node), step)).unwrap();
     let mut found: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     found.retain(|path| path.file_name().unwrap().to_str().unwrap().starts_with("group-"));
@@ -118,7 +143,7 @@ fn stores(dir: &Dir, node: usize, step: u64) -> Vec<PathBuf> {
     found
 }
 
-fn never(levels: &mut LevelOptions) {
+pub(crate) fn never(levels: &mut LevelOptions) {
     levels.flush = Every::Sets(1000);
 }
 
@@ -202,7 +227,7 @@ fn two_neighbours_that_are_lost_cost_the_newest_steps_and_no_more() {
 }
 
 /// Changes a byte in the middle of a file.
-fn damage(path: &Path) {
+pub(crate) fn damage(path: &Path) {
     let mut bytes = std::fs::read(path).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 0x40;

@@ -7,6 +7,7 @@ mod filtered;
 mod golden;
 mod levels;
 mod library;
+mod parity;
 mod round_trip;
 mod shared;
 mod together;

@@ -54,7 +54,9 @@ class Checkpoint(Session):
 
     With ``local``, a directory on a disk of each node, steps are complete there first. ``local_keep`` sets stay there,
     two if nothing is said. Each ``flush``-th step, or one after a time such as ``"30m"``, is brought to ``directory``
-    meanwhile, and the last one at the end. ``protect="none"`` leaves out the copies that other nodes keep.
+    meanwhile, and the last one at the end. The next node keeps a copy of each file. With ``protect="parity"`` groups of
+    8 nodes keep parity instead, which takes less space, with ``"parity:8+2"`` 2 of them may be lost together, and with
+    ``"none"`` nothing is kept.
     """
 
     def __init__(
@@ -68,7 +70,7 @@ class Checkpoint(Session):
         local: str | PathLike[str] | None = None,
         local_keep: int | None = None,
         flush: int | str | None = None,
-        protect: Literal["partner", "none"] | None = None,
+        protect: str | None = None,
         replace: bool = False,
         spool: str | PathLike[str] | None = None,
         jobs: int | None = None,
