@@ -6,27 +6,19 @@
 //! brought to the directory of sets by copying files, of which nothing is packed again.
 //!
 //! Reading order: `options`, `schedule` (when: without files and clock), `node_sets` (what lies on a node), `copying` (one file of
-//! frames), `nodes` (files on other nodes), `protect` (copies and parity on other nodes), `flush` (to the directory of sets), `all`
+//! frames), `nodes` (files on other nodes), `protect` (copies and [`parity`] on other nodes), `flush` (to the directory of sets), `all`
 //! (what the ranks do together), `scavenge` (without the program).
-//!
-//! Parity: `groups`, `stripes` and `parity_group` (who keeps parity of what: without files), `coding` (Reed-Solomon), `parity_file`
-//! (on disk), `rebuild` (what is missing).
 
 mod all;
-mod coding;
 mod copying;
 mod flush;
-mod groups;
 mod node_sets;
 mod nodes;
 mod options;
-mod parity_file;
-mod parity_group;
+mod parity;
 mod protect;
-mod rebuild;
 mod scavenge;
 mod schedule;
-mod stripes;
 
 pub(crate) use all::Levels;
 pub use options::{LevelOptions, Protection};

@@ -8,8 +8,8 @@ use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
-use super::parity_file;
-use super::parity_group::{ParityGroup, Source};
+use super::parity::file as parity_file;
+use super::parity::group::{ParityGroup, Source};
 use crate::disk::parts::Parts;
 use crate::disk::set::{MANIFEST, MANIFEST_COPY, Set};
 use crate::disk::sets;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::copying::{PIECE, piece};
-use super::parity_file::ParityFile;
+use super::parity::file::ParityFile;
 use crate::disk::set::{is_group, is_parity};
 use crate::disk::sets;
 use knarr_array::comm::{self, Comm};

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use super::coding::encode;
 use super::copying::Copied;
-use super::groups::groups;
 use super::node_sets;
 use super::nodes::{Nodes, Reached};
 use super::options::Protection;
-use super::parity_file::{self, Head};
-use super::parity_group::{ParityGroup, Source};
+use super::parity::coding::encode;
+use super::parity::file::{self as parity_file, Head};
+use super::parity::group::{ParityGroup, Source};
+use super::parity::groups::groups;
 use crate::disk::parts::Parts;
 use crate::disk::set::Set;
 use crate::disk::sets;

@@ -15,27 +15,27 @@ const MOST_BYTES: u64 = 1 << 56;
 /// Of which files the nodes of a group keep parity. All of them know the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ParityGroup {
+pub(in crate::levels) struct ParityGroup {
     /// What tells the set from all others.
-    pub(super) set: String,
+    pub(in crate::levels) set: String,
     /// Nodes that may be lost together.
     losses: usize,
-    pub(super) nodes: Vec<Member>,
+    pub(in crate::levels) nodes: Vec<Member>,
 }
 
 /// The files of frames that a node uses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Member {
+pub(in crate::levels) struct Member {
     /// The lowest rank on it.
-    pub(super) node: usize,
+    pub(in crate::levels) node: usize,
     /// Names and lengths.
-    pub(super) files: Vec<(String, u64)>,
+    pub(in crate::levels) files: Vec<(String, u64)>,
 }
 
 /// From where bytes can be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Source<'a> {
+pub(in crate::levels) enum Source<'a> {
     /// The file of frames of this name.
     File(&'a str),
     /// The parity of this node.
@@ -44,10 +44,10 @@ pub(super) enum Source<'a> {
 
 /// A piece of a file of frames.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Piece<'a> {
-    pub(super) name: &'a str,
-    pub(super) at: u64,
-    pub(super) length: u64,
+pub(in crate::levels) struct Piece<'a> {
+    pub(in crate::levels) name: &'a str,
+    pub(in crate::levels) at: u64,
+    pub(in crate::levels) length: u64,
 }
 
 impl Member {
@@ -59,7 +59,13 @@ impl Member {
 impl ParityGroup {
     /// The `nodes`, each known by its lowest rank, with what they have of the set with this `id`. `losses` of them may be lost,
     /// but one.
-    pub(super) fn new(id: String, manifest: &Manifest, parts: &Parts, nodes: &[usize], losses: usize) -> Self {
+    pub(in crate::levels) fn new(
+        id: String,
+        manifest: &Manifest,
+        parts: &Parts,
+        nodes: &[usize],
+        losses: usize,
+    ) -> Self {
         let files = |node: usize| {
             let used = manifest.stores.iter().filter(|store| parts.has(node, &store.name));
             used.map(|store| (store.name.clone(), store.length)).collect()
@@ -72,7 +78,7 @@ impl ParityGroup {
     ///
     /// # Errors
     /// `Corrupt` for what no group is.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(in crate::levels) fn check(&self) -> Result<()> {
         let files = || self.nodes.iter().flat_map(|node| &node.files);
         let bytes = files().try_fold(0_u64, |sum, (_, length)| sum.checked_add(*length));
         let is_possible = (1..self.nodes.len()).contains(&self.losses)
@@ -82,18 +88,18 @@ impl ParityGroup {
     }
 
     /// How its bytes are divided.
-    pub(super) fn stripes(&self) -> Stripes {
+    pub(in crate::levels) fn stripes(&self) -> Stripes {
         let longest = self.nodes.iter().map(Member::length).max().unwrap_or(0);
         Stripes::new(self.nodes.len(), self.losses, longest)
     }
 
     /// The number in the group of the node with this lowest rank.
-    pub(super) fn number(&self, node: usize) -> Option<usize> {
+    pub(in crate::levels) fn number(&self, node: usize) -> Option<usize> {
         self.nodes.iter().position(|other| other.node == node)
     }
 
     /// What the bytes from `from` up to `to` of a node's files are pieces of. Those after the last file are zeros.
-    pub(super) fn pieces(&self, number: usize, from: u64, to: u64) -> Vec<Piece<'_>> {
+    pub(in crate::levels) fn pieces(&self, number: usize, from: u64, to: u64) -> Vec<Piece<'_>> {
         let (mut pieces, mut start) = (Vec::new(), 0);
         for (name, length) in self.nodes.get(number).iter().flat_map(|node| &node.files) {
             let (first, last) = (from.max(start), to.min(start + length));
@@ -106,7 +112,7 @@ impl ParityGroup {
     }
 
     /// Where a file begins in all files of its node, that node's number in the group, and the file's length.
-    pub(super) fn find(&self, name: &str) -> Option<(usize, u64, u64)> {
+    pub(in crate::levels) fn find(&self, name: &str) -> Option<(usize, u64, u64)> {
         self.nodes.iter().enumerate().find_map(|(number, node)| {
             let index = node.files.iter().position(|(other, _)| other == name)?;
             let (before, rest) = node.files.split_at_checked(index)?;
@@ -116,7 +122,7 @@ impl ParityGroup {
     }
 
     /// True if a segment can be had.
-    pub(super) fn has(&self, shard: Shard, has: &dyn Fn(Source<'_>) -> bool) -> bool {
+    pub(in crate::levels) fn has(&self, shard: Shard, has: &dyn Fn(Source<'_>) -> bool) -> bool {
         let segment = self.stripes().segment;
         match shard {
             Shard::Data { node, segment: number } => {
@@ -128,7 +134,7 @@ impl ParityGroup {
     }
 
     /// True if a file that is missing can be rebuilt of what there is.
-    pub(super) fn can_rebuild(&self, name: &str, has: &dyn Fn(Source<'_>) -> bool) -> bool {
+    pub(in crate::levels) fn can_rebuild(&self, name: &str, has: &dyn Fn(Source<'_>) -> bool) -> bool {
         let stripes = self.stripes();
         let Some((number, start, length)) = self.find(name) else { return false };
         let is_of_file = |segment: &usize| {

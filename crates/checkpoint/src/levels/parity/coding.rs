@@ -2,7 +2,7 @@
 
 use reed_solomon_simd::{ReedSolomonDecoder, ReedSolomonEncoder};
 
-use super::parity_group::{ParityGroup, Source};
+use super::group::{ParityGroup, Source};
 use super::stripes::{ALIGNED, Shard};
 use knarr_array::error::{Error, Result};
 use knarr_flow::engine::Engine;
@@ -11,7 +11,7 @@ use knarr_flow::engine::Engine;
 const BYTES: u64 = 8 << 20;
 
 /// Reads so many bytes, from an offset, of a file of frames or of parity.
-pub(super) type Read<'a> = &'a dyn Fn(Source<'_>, u64, usize) -> Result<Vec<u8>>;
+pub(in crate::levels) type Read<'a> = &'a dyn Fn(Source<'_>, u64, usize) -> Result<Vec<u8>>;
 
 /// Bytes of each node that are in memory at a time.
 fn strip(group: &ParityGroup) -> u64 {
@@ -22,7 +22,7 @@ fn strip(group: &ParityGroup) -> u64 {
 ///
 /// # Errors
 /// Those of `read` and `put`; `Interrupted`.
-pub(super) fn encode(
+pub(in crate::levels) fn encode(
     engine: &Engine,
     group: &ParityGroup,
     number: usize,
@@ -52,7 +52,7 @@ pub(super) fn encode(
 ///
 /// # Errors
 /// Those of `read`; `Internal` if too little is there, which [`ParityGroup::can_rebuild`] says before.
-pub(super) fn rebuild(
+pub(in crate::levels) fn rebuild(
     group: &ParityGroup,
     name: &str,
     (at, length): (u64, usize),
@@ -131,7 +131,7 @@ fn failed(error: reed_solomon_simd::Error) -> Error {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use super::super::parity_group::Member;
+    use super::super::group::Member;
     use super::*;
     use knarr_codec::codec::CodecList;
     use knarr_testing::data::Random;

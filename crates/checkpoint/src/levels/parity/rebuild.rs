@@ -5,29 +5,29 @@ use std::fs::File;
 use std::path::Path;
 
 use super::coding;
-use super::copying::Copied;
-use super::flush::is_unreadable;
-use super::node_sets::{self, Held};
-use super::nodes::{Nodes, Reached, gathered};
-use super::parity_file::{self, ParityFile};
-use super::parity_group::{ParityGroup, Source};
+use super::file::{self, ParityFile};
+use super::group::{ParityGroup, Source};
 use crate::disk::manifest::Store;
 use crate::disk::parts::Parts;
 use crate::disk::set::Set;
 use crate::disk::sets;
+use crate::levels::copying::Copied;
+use crate::levels::flush::is_unreadable;
+use crate::levels::node_sets::{self, Held};
+use crate::levels::nodes::{Nodes, Reached, gathered};
 use knarr_array::comm::{Comm, agree};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_flow::engine::Engine;
 
 /// What became of files that were missing.
 #[derive(Default)]
-pub(super) struct Rebuilt {
+pub(in crate::levels) struct Rebuilt {
     /// Those that are there again: the rank of the node, the name.
-    pub(super) made: Vec<(usize, String)>,
+    pub(in crate::levels) made: Vec<(usize, String)>,
     /// Files that cannot be read: the rank of the node, the name, and why.
-    pub(super) damaged: Vec<(usize, String, Error)>,
+    pub(in crate::levels) damaged: Vec<(usize, String, Error)>,
     /// Why files could not be rebuilt, though all that it takes is whole.
-    pub(super) failed: Vec<Error>,
+    pub(in crate::levels) failed: Vec<Error>,
 }
 
 /// Rebuilds what is missing of the set `wanted`, on nodes that have parts of it in their `place`: all of it, or nothing. Whatever it is
@@ -35,7 +35,7 @@ pub(super) struct Rebuilt {
 ///
 /// # Errors
 /// On all ranks that of one of them: `Write`, `Interrupted`.
-pub(super) fn rebuild(
+pub(in crate::levels) fn rebuild(
     engine: &Engine,
     comm: &dyn Comm,
     (nodes, place): (Option<&Nodes>, &Path),
@@ -86,7 +86,7 @@ fn check(engine: &Engine, part: &Path, own: &Held, wanted: &Held) -> Result<(Hel
         }
     }
     for (node, _) in own.parity.iter().filter(|(_, group)| lacks(group)) {
-        let name = parity_file::name(*node);
+        let name = file::name(*node);
         if !note(&name, ParityFile::open(part, &name).and_then(|file| file.check(engine)))? {
             whole.parity.remove(node);
         }
@@ -161,7 +161,7 @@ fn make(
 ///
 /// # Errors
 /// Those of `read`; `Write`; `Corrupt` for other bytes than were packed; `Interrupted`.
-pub(super) fn one(
+pub(in crate::levels) fn one(
     engine: &Engine,
     target: &Path,
     (store, parts): (&Store, &Parts),
@@ -174,9 +174,9 @@ pub(super) fn one(
 }
 
 /// Name of the file that has it.
-pub(super) fn name_of(source: Source<'_>) -> String {
+pub(in crate::levels) fn name_of(source: Source<'_>) -> String {
     match source {
         Source::File(name) => name.to_owned(),
-        Source::Parity(node) => parity_file::name(node),
+        Source::Parity(node) => file::name(node),
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// Divides `nodes` nodes, in their order, in groups of about equal size: of at most `most` nodes, but always of more than `losses`,
 /// so that a group survives the loss of so many. Only if there are no more nodes than that in all, one group has them.
-pub(super) fn groups(nodes: usize, most: usize, losses: usize) -> Vec<Range<usize>> {
+pub(in crate::levels) fn groups(nodes: usize, most: usize, losses: usize) -> Vec<Range<usize>> {
     let mut count = nodes.div_ceil(most.max(1)).max(1);
     while count > 1 && nodes / count <= losses {
         count -= 1;
@@ -14,7 +14,7 @@ pub(super) fn groups(nodes: usize, most: usize, losses: usize) -> Vec<Range<usiz
 }
 
 /// How many nodes of a group may be lost together: `wanted`, but one stays.
-pub(super) fn losses_of(nodes: usize, wanted: usize) -> usize {
+pub(in crate::levels) fn losses_of(nodes: usize, wanted: usize) -> usize {
     wanted.min(nodes.saturating_sub(1))
 }
 

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::copying::PIECE;
-use super::parity_group::ParityGroup;
+use super::group::ParityGroup;
 use crate::disk::set::is_parity;
+use crate::levels::copying::PIECE;
 use knarr_array::error::{Error, Result};
 use knarr_flow::engine::Engine;
 use knarr_flow::output::temporary_name;
@@ -24,22 +24,22 @@ const LONGEST_HEAD: u32 = 1 << 26;
 /// What such a file says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Head {
+pub(in crate::levels) struct Head {
     /// The node that keeps it, by its lowest rank.
-    pub(super) node: usize,
-    pub(super) group: ParityGroup,
+    pub(in crate::levels) node: usize,
+    pub(in crate::levels) group: ParityGroup,
 }
 
 /// Name of the file with the parity that this node keeps.
-pub(super) fn name(node: usize) -> String {
+pub(in crate::levels) fn name(node: usize) -> String {
     format!("parity-{node}.knarr")
 }
 
 /// A file that was opened, of which the head was read and makes sense, and which is as long as it says.
-pub(super) struct ParityFile {
+pub(in crate::levels) struct ParityFile {
     path: PathBuf,
     file: File,
-    pub(super) head: Head,
+    pub(in crate::levels) head: Head,
     /// Where the parity begins.
     start: u64,
 }
@@ -49,7 +49,7 @@ impl ParityFile {
     ///
     /// # Errors
     /// `NotFound`, `Read`; `Corrupt`.
-    pub(super) fn open(part: &Path, name: &str) -> Result<Self> {
+    pub(in crate::levels) fn open(part: &Path, name: &str) -> Result<Self> {
         let path = part.join(name);
         let read_error = |error: std::io::Error| match error.kind() {
             std::io::ErrorKind::UnexpectedEof => damaged(&path, "ends early"),
@@ -85,7 +85,7 @@ impl ParityFile {
     ///
     /// # Errors
     /// `Read`.
-    pub(super) fn piece(&self, at: u64, length: usize) -> Result<Vec<u8>> {
+    pub(in crate::levels) fn piece(&self, at: u64, length: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; length];
         let read = self.file.read_exact_at(&mut bytes, self.start.saturating_add(at));
         read.map_err(|error| Error::read(&self.path, &error)).map(|()| bytes)
@@ -95,7 +95,7 @@ impl ParityFile {
     ///
     /// # Errors
     /// `Read`, `Corrupt`, `Interrupted`.
-    pub(super) fn check(&self, engine: &Engine) -> Result<()> {
+    pub(in crate::levels) fn check(&self, engine: &Engine) -> Result<()> {
         self.each_piece(engine, |_| Ok(()))
     }
 
@@ -103,7 +103,7 @@ impl ParityFile {
     ///
     /// # Errors
     /// `Read`, `Write`, `Corrupt`, `Interrupted`.
-    pub(super) fn copy(&self, engine: &Engine, target: &Path) -> Result<()> {
+    pub(in crate::levels) fn copy(&self, engine: &Engine, target: &Path) -> Result<()> {
         write(target, &self.head, |put| self.each_piece(engine, put))
     }
 
@@ -133,7 +133,7 @@ fn damaged(path: &Path, what: &str) -> Error {
 ///
 /// # Errors
 /// `Write`; that of `fill`.
-pub(super) fn write(
+pub(in crate::levels) fn write(
     part: &Path,
     head: &Head,
     fill: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>,
@@ -161,7 +161,7 @@ pub(super) fn write(
 }
 
 /// Files of parity in `part` that can be opened and are of the set with this `id`.
-pub(super) fn all(part: &Path, id: &str) -> Vec<ParityFile> {
+pub(in crate::levels) fn all(part: &Path, id: &str) -> Vec<ParityFile> {
     let entries = fs::read_dir(part).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok()).filter(|name| is_parity(name));
     let files = names.filter_map(|name| ParityFile::open(part, &name).ok());

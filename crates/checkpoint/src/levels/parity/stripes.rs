@@ -6,22 +6,22 @@
 
 /// Segments are a multiple of this long. The code takes so many bytes at a time, so that each piece of a segment that begins and ends
 /// there can be encoded and decoded without the others.
-pub(super) const ALIGNED: u64 = 64;
+pub(in crate::levels) const ALIGNED: u64 = 64;
 
 /// The division of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stripes {
+pub(in crate::levels) struct Stripes {
     /// Nodes of the group, and as many stripes.
-    pub(super) nodes: usize,
+    pub(in crate::levels) nodes: usize,
     /// Of which so many may be lost.
-    pub(super) losses: usize,
+    pub(in crate::levels) losses: usize,
     /// Bytes of a segment.
-    pub(super) segment: u64,
+    pub(in crate::levels) segment: u64,
 }
 
 /// A segment of a stripe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shard {
+pub(in crate::levels) enum Shard {
     /// Of the files of a node.
     Data { node: usize, segment: usize },
     /// Of the parity that a node keeps.
@@ -30,23 +30,23 @@ pub(super) enum Shard {
 
 impl Stripes {
     /// Of `nodes` nodes of which the largest one has `longest` bytes. `losses` are fewer than `nodes`.
-    pub(super) fn new(nodes: usize, losses: usize, longest: u64) -> Self {
+    pub(in crate::levels) fn new(nodes: usize, losses: usize, longest: u64) -> Self {
         let segment = longest.div_ceil((nodes - losses) as u64).next_multiple_of(ALIGNED);
         Self { nodes, losses, segment }
     }
 
     /// Segments of files in a stripe, and of a node.
-    pub(super) fn data(&self) -> usize {
+    pub(in crate::levels) fn data(&self) -> usize {
         self.nodes - self.losses
     }
 
     /// Bytes of parity that a node keeps.
-    pub(super) fn parity(&self) -> u64 {
+    pub(in crate::levels) fn parity(&self) -> u64 {
         self.losses as u64 * self.segment
     }
 
     /// The segments of a stripe: first those of files, then those of parity. Each is on another node.
-    pub(super) fn shards(self, stripe: usize) -> impl Iterator<Item = Shard> {
+    pub(in crate::levels) fn shards(self, stripe: usize) -> impl Iterator<Item = Shard> {
         let data = (0..self.data())
             .map(move |segment| Shard::Data { node: (stripe + self.losses + segment) % self.nodes, segment });
         let parity =
@@ -55,12 +55,12 @@ impl Stripes {
     }
 
     /// The stripe of a segment of a node's files.
-    pub(super) fn of_data(&self, node: usize, segment: usize) -> usize {
+    pub(in crate::levels) fn of_data(&self, node: usize, segment: usize) -> usize {
         (node + 2 * self.nodes - self.losses - segment) % self.nodes
     }
 
     /// The stripe of a segment of the parity of a node.
-    pub(super) fn of_parity(&self, node: usize, segment: usize) -> usize {
+    pub(in crate::levels) fn of_parity(&self, node: usize, segment: usize) -> usize {
         (node + self.nodes - segment) % self.nodes
     }
 }
