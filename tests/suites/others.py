@@ -61,6 +61,7 @@ class Case:
     name: str
     commands: Sequence[Sequence[object]]
     ranks: int = 4
+    """0: none, it has no MPI."""
     environment: dict[str, str] = field(default_factory=dict)
     files: Sequence[Path] = ()
     """What has to be in the directory."""
@@ -134,10 +135,8 @@ def run(
 
 def commands(case: Case, out: Path, mpi: str) -> list[list[str]]:
     """What a case starts, one after the other."""
-    started = [
-        [*MPIRUN[mpi], "-n", str(case.ranks), *(str(word).replace(OUT, str(out)) for word in command)]
-        for command in case.commands
-    ]
+    start = [*MPIRUN[mpi], "-n", str(case.ranks)] if case.ranks else []
+    started = [[*start, *(str(word).replace(OUT, str(out)) for word in command)] for command in case.commands]
     if not case.after:
         return started
     return [["sh", "-c", " && ".join(shlex.join(command) for command in [*started, case.after])]]

@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""Runs the test suites of h5py, netCDF4-python and h5netcdf plain and under `knarr run`, and compares.
+"""Runs the test suites of h5py, netCDF4-python, h5netcdf and PyTables plain and under `knarr run`, and compares.
 
     .venv/bin/python tests/suites/run.py                     # all suites, in all ways
     .venv/bin/python tests/suites/run.py h5py --when close   # one of them
     .venv/bin/python tests/suites/run.py --stage             # everything that the tests write waits in tiers
 
 h5py's and h5netcdf's tests are those that are installed, netCDF4-python's come from its source package of the
-installed version, which pip fetches; Debian's `libnetcdf-dev` has to be there, whose headers it asks for. Every file
-that the tests write is to be compressed: pattern "*". A test that passes plain and fails under Knarr fails the run,
-unless `expected.txt` lists it with the reason.
+installed version, which pip fetches; Debian's `libnetcdf-dev` has to be there, whose headers it asks for. PyTables is
+asked for by its name, and need not be installed, if pip has put it into a directory:
+
+    pip install --target DIRECTORY tables; PYTHONPATH=DIRECTORY .venv/bin/python tests/suites/run.py tables --stage
+
+Every file that the tests write is to be compressed: pattern "*". A test that passes plain and fails under Knarr fails
+the run, unless `expected.txt` lists it with the reason.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ import tarfile
 import tempfile
 import xml.etree.ElementTree as ElementTree
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 from expected import expected, reason
@@ -29,6 +34,12 @@ from others import STAGED, left_in_tier, staged
 REPOSITORY = Path(__file__).resolve().parents[2]
 KNARR = Path(os.environ.get("KNARR_BIN", REPOSITORY / "target" / "release" / "knarr")).resolve()
 SUITES = ("h5py", "netCDF4", "h5netcdf")
+TABLES = "tables"
+PARTS = (
+    *("array", "attributes", "basics", "carray", "create", "direct_chunk", "earray", "enum", "hdf5compat", "links"),
+    *("nestedtypes", "timestamps", "tree", "types", "vlarray"),
+)
+"""Tests of PyTables that run: of what it stores. There are 69,000 more, most of what it computes from tables."""
 TIMINGS = {
     "handed": "",
     "close": 'when = "close"\n',
@@ -39,6 +50,9 @@ TIMINGS = {
 
 def arguments_of(suite: str, folder: Path) -> list[str]:
     """What pytest is told, to run in `folder`."""
+    if suite == TABLES:
+        tests = Path(find_spec(suite).origin).parent / "tests"
+        return ["--rootdir", str(tests), *(str(tests / f"test_{name}.py") for name in PARTS)]
     if suite != "netCDF4":
         return ["--pyargs", f"{suite}.tests"]
     subprocess.run(
@@ -100,7 +114,7 @@ def compare(suite: str, timings: list[str], is_staged: bool) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("suites", nargs="*", choices=[*SUITES, []], default=[])
+    parser.add_argument("suites", nargs="*", choices=[*SUITES, TABLES, []], default=[])
     parser.add_argument("--when", choices=TIMINGS)
     parser.add_argument("--stage", action="store_true", help="all files wait in tiers")
     options = parser.parse_args()
