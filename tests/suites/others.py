@@ -13,6 +13,7 @@ import filecmp
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -29,6 +30,24 @@ TIME_LIMIT_S = 240
 MAGIC = (b"CDF", b"\x89HDF")
 MPIRUN = {"openmpi": ["mpirun.openmpi", "--oversubscribe"], "mpich": ["mpirun.mpich"]}
 RULE = '[[file]]\npattern = "*"\noutput = "{output}"\n'
+TIER = "nvme"
+STAGE = f"""[[tier]]
+name = "memory"
+path = "/dev/shm"
+capacity = "64M"
+[[tier]]
+name = "nvme"
+path = "{TIER}"
+capacity = "1G"
+emulate = {{ rate = "500MB/s" }}
+[[tier]]
+name = "place"
+path = "."
+emulate = {{ rate = "100MB/s" }}
+"""
+"""With `--stage` everything waits: what finds no room in memory does in a directory beside the configuration."""
+STAGED = "staged"
+"""How `expected.txt` names what may differ then only."""
 SAME = r" (equal|not compared) |^variable +result|^\d+ (of \d+ )?(variable|difference)"
 """Lines of `knarr verify` that tell of no difference."""
 OUT = "{out}"
@@ -42,6 +61,7 @@ class Case:
     name: str
     commands: Sequence[Sequence[object]]
     ranks: int = 4
+    """0: none, it has no MPI."""
     environment: dict[str, str] = field(default_factory=dict)
     files: Sequence[Path] = ()
     """What has to be in the directory."""
@@ -49,6 +69,11 @@ class Case:
     """Variables that no two runs have alike, with their attributes."""
     parts: str = ""
     """Finds the parts that have failed in what a program says; they are listed each for itself."""
+    after: Sequence[str] = ()
+    """A program without MPI that runs in the end. If there is one, all of them run in one run of Knarr, so that each of
+    them meets files of the ones before that are not in their places yet."""
+    alike: str = ""
+    """Finds what the programs have to say in every run alike."""
 
 
 @dataclass
@@ -57,6 +82,8 @@ class Answer:
     text: str
     handed_over: int = 0
     """Number of files that the launcher made of what was handed over."""
+    whole: int = 0
+    """Number of files that the programs wrote in tiers by themselves."""
 
 
 def has_failed(code: int, text: str) -> bool:
@@ -64,32 +91,55 @@ def has_failed(code: int, text: str) -> bool:
     return code != 0 or "FAILURES" in text or "fail with" in text or "failed" in text or "FAILED" in text
 
 
-def rule(output: str, wait: str | None) -> str:
+def staged(rule: str) -> str:
+    """A configuration with one rule, whose files wait in tiers."""
+    return f'{STAGE}{rule}route = "stage"\n'
+
+
+def left_in_tier(folder: Path) -> list[str]:
+    """Nothing has to be there when a run has ended. `folder` is that of its configuration."""
+    return [f"{path.relative_to(folder)} stays" for path in sorted((folder / TIER).rglob("*")) if path.is_file()]
+
+
+def rule(output: str, wait: str | None, is_staged: bool = False) -> str:
     """The configuration of a run: every file is handed over and becomes an `output`."""
-    return RULE.format(output=output) + (f'wait = "{wait}"\n' if wait else "")
+    text = RULE.format(output=output) + (f'wait = "{wait}"\n' if wait else "")
+    return staged(text) if is_staged else text
 
 
-def run(case: Case, folder: Path, mpi: str, output: str | None, wait: str | None = None) -> Answer:
+def run(
+    case: Case, folder: Path, mpi: str, output: str | None, wait: str | None = None, is_staged: bool = False
+) -> Answer:
     """Runs a case in `folder`; under Knarr if there is an `output`."""
     (folder / "out").mkdir(parents=True)
     for file in case.files:
         shutil.copy(file, folder / "out")
     launcher = []
     if output:
-        (folder / "knarr.toml").write_text(rule(output, wait))
+        (folder / "knarr.toml").write_text(rule(output, wait, is_staged))
         launcher = [KNARR, "run", "-q", "-c", folder / "knarr.toml", "--json", folder / "result.json", "--"]
     answer = Answer(False, "")
-    for command in case.commands:
-        words = [str(word).replace(OUT, str(folder / "out")) for word in command]
-        code, text = finished(
-            [*launcher, *MPIRUN[mpi], "-n", str(case.ranks), *words], folder / "out", case.environment
-        )
+    for command in commands(case, folder / "out", mpi):
+        code, text = finished([*launcher, *command], folder / "out", case.environment)
         answer.has_failed |= has_failed(code, text)
         answer.text += text
         if output and (folder / "result.json").exists():
             files = json.loads((folder / "result.json").read_text())["files"]
             answer.handed_over += sum("handed over" in (file.get("note") or "") for file in files)
+            answer.whole += sum((file.get("copied") or "").startswith("moved as") for file in files)
+    if left := left_in_tier(folder):
+        answer.has_failed = True
+        answer.text = "\n".join([*left, answer.text])
     return answer
+
+
+def commands(case: Case, out: Path, mpi: str) -> list[list[str]]:
+    """What a case starts, one after the other."""
+    start = [*MPIRUN[mpi], "-n", str(case.ranks)] if case.ranks else []
+    started = [[*start, *(str(word).replace(OUT, str(out)) for word in command)] for command in case.commands]
+    if not case.after:
+        return started
+    return [["sh", "-c", " && ".join(shlex.join(command) for command in [*started, case.after])]]
 
 
 def finished(command: Sequence[object], folder: Path, environment: dict[str, str]) -> tuple[int, str]:
@@ -160,11 +210,11 @@ def verified(path: Path, other: Path, apart: Sequence[str]) -> list[str]:
     return [f"{path.name}: {line}" for line in lines if not line.startswith(starts)]
 
 
-def excused(suite: str, output: str, case: Case, answer: Answer) -> str | None:
+def excused(suite: str, ways: Sequence[str], case: Case, answer: Answer) -> str | None:
     """Why a case may be otherwise under Knarr: each part that failed, or the whole; `None` if it may not."""
     parts = sorted(set(re.findall(case.parts, answer.text))) if case.parts else []
     names = [f"{case.name}/{part}" for part in parts] or [case.name]
-    reasons = [reason(name, expected(suite, output)) for name in names]
+    reasons = [reason(name, expected(suite, *ways)) for name in names]
     return "; ".join(dict.fromkeys(reasons)) if all(reasons) else None
 
 
@@ -174,12 +224,14 @@ def options(text: str) -> argparse.ArgumentParser:
     parser.add_argument("--mpi", choices=MPIRUN, default="openmpi")
     parser.add_argument("--output", choices=("netcdf4", "classic", "zarr"), action="append")
     parser.add_argument("--wait", choices=("close",), help="key of the rule; default: that of knarr run")
+    parser.add_argument("--stage", action="store_true", help="all files wait in tiers; Zarr stores cannot")
     parser.add_argument("--only", nargs="*", help="names of cases")
     return parser
 
 
 def table(suite: str, chosen: argparse.Namespace, cases: Sequence[Case], outputs: Sequence[str]) -> int:
     """Runs the cases, says of each what differs and in the end how many do. Returns 1 if any does that may not."""
+    outputs = [output for output in outputs if not chosen.stage or output != "zarr"]
     counts = {output: Counter() for output in chosen.output or outputs}
     for case in cases:
         if chosen.only and case.name not in chosen.only:
@@ -193,20 +245,24 @@ def table(suite: str, chosen: argparse.Namespace, cases: Sequence[Case], outputs
                 if plain.has_failed:
                     count["fail plain"] += 1
                     continue
-                answer = run(case, top / output, chosen.mpi, output, chosen.wait)
+                answer = run(case, top / output, chosen.mpi, output, chosen.wait, chosen.stage)
                 compared, wrong = compare(top / "plain" / "out", top / output / "out", output, case.apart)
+                if case.alike:
+                    own, ours = (re.findall(case.alike, each.text, re.MULTILINE) for each in (plain, answer))
+                    wrong += [f"says {ours}, not {own}"] if own != ours else []
                 if answer.has_failed:
                     wrong = answer.text.splitlines()[:12]
                 count["files compared"] += compared
                 count["handed over"] += answer.handed_over
-                why = excused(suite, output, case, answer)
+                count["whole"] += answer.whole
+                why = excused(suite, [output, *([STAGED] if chosen.stage else [])], case, answer)
                 count["same" if not wrong else "listed" if why else "OTHERWISE"] += 1
                 if wrong:
                     print(f"{case.name}, {output}: {why or 'NOT AS EXPECTED'}", flush=True)
                     if not why:
                         print(*wrong, sep="\n", flush=True)
-    columns = ("same", "listed", "OTHERWISE", "fail plain", "files compared", "handed over")
-    print(f"{suite} with {chosen.mpi}: output, " + ", ".join(columns))
+    columns = ("same", "listed", "OTHERWISE", "fail plain", "files compared", "handed over", "whole")
+    print(f"{suite} with {chosen.mpi}{', staged' if chosen.stage else ''}: output, " + ", ".join(columns))
     for output, count in counts.items():
         print(f"{output:8}", *(f"{count[column]:6}" for column in columns))
     return int(any(count["OTHERWISE"] or not count["same"] for count in counts.values()))
