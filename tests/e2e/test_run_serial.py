@@ -344,3 +344,49 @@ def test_other_programs_of_the_run_read_what_only_knarrs_filter_reads(run):
     config = ALL + 'portable = "knarr"\nvariables.T.chain = "grid"\n'
     ran = run(*command, config=config, env={"HDF5_PLUGIN_PATH": "/nowhere"})
     assert f"{FIELD[0, 0, 0]:.3f}"[:-1] in ran.out
+
+
+LATE = r"""
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+/* Creates a file, and closes an object of the KIND after it. */
+static void make(const char *name, int kind) {
+    hsize_t rows = 1000;
+    static int numbers[1000];
+    for (int n = 0; n < 1000; n++) numbers[n] = n;
+    hid_t file = H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), last = -1;
+    hid_t space = H5Screate_simple(1, &rows, NULL);
+    hid_t data = H5Dcreate2(file, "T", H5T_NATIVE_INT, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    H5Dwrite(data, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers);
+    if (kind == 1) last = H5Gcreate2(file, "group", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    if (kind == 2) last = H5Acreate2(data, "note", H5T_NATIVE_INT, space, H5P_DEFAULT, H5P_DEFAULT);
+    if (kind > 0) H5Dclose(data);
+    H5Fclose(file);
+    if (kind == 0) H5Dclose(data);
+    if (kind == 1) H5Gclose(last);
+    if (kind == 2) H5Aclose(last);
+    H5Sclose(space);
+}
+int main(void) {
+    const char *names[] = {"a0.h5", "a1.h5", "a2.h5"};
+    struct stat found;
+    for (int kind = 0; kind < 3; kind++) {
+        make("gone.h5", kind);
+        printf("%d ", remove("gone.h5"));
+        make(names[kind], kind);
+        printf("%d %d\n", stat(names[kind], &found), access("gone.h5", F_OK));
+    }
+    return 0;
+}
+"""
+
+
+def test_a_file_whose_last_object_is_closed_after_it_is_there_under_its_name(run):
+    """HDF5 closes it then, and not when the program does."""
+    ran = run(c_program(run.top, LATE), config=ALL)
+    assert ran.out.splitlines() == 3 * ["0 0 -1"], ran.err
+    for number in range(3):
+        with h5py.File(run.folder / f"a{number}.h5") as file:
+            np.testing.assert_array_equal(file["T"][:], np.arange(1000))
+    assert not (run.folder / "gone.h5").exists()
