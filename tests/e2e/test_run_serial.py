@@ -390,3 +390,22 @@ def test_a_file_whose_last_object_is_closed_after_it_is_there_under_its_name(run
         with h5py.File(run.folder / f"a{number}.h5") as file:
             np.testing.assert_array_equal(file["T"][:], np.arange(1000))
     assert not (run.folder / "gone.h5").exists()
+
+
+def test_names_that_are_not_utf_8(run, knarr):
+    """Old files have names in Latin-1. They stay what they are."""
+    program = r"""
+with h5py.File("a.h5", "w") as file:
+    group = file.create_group(b"caf\xe9")
+    group.attrs["length"] = 3
+    group[b"H\xf6he"] = FIELD
+    file["T"] = FIELD
+"""
+    ran = run(*script(program), config=ALL)
+    assert ran.file("a.h5")["outcome"] == "packed", ran.err
+    knarr("repack", run.folder / "a.h5", "-o", run.folder / "b.h5", "--goal", "ratio")
+    for name in ("a.h5", "b.h5"):
+        with h5py.File(run.folder / name) as file:
+            group = file[b"caf\xe9"]
+            assert group.attrs["length"] == 3
+            np.testing.assert_array_equal(group[b"H\xf6he"][...], FIELD)

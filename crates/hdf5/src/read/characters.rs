@@ -17,7 +17,7 @@ impl Hdf5Source {
         locked(|| {
             let mut model = self.model().clone();
             for group in &mut model.groups {
-                let object = self.file().object_at_path(group.path.as_bytes())?;
+                let object = self.file().object_named(&group.path)?;
                 group.attributes.iter_mut().try_for_each(|attribute| complete(&object, attribute))?;
             }
             for (index, variable) in model.variables.iter_mut().enumerate() {

@@ -110,7 +110,7 @@ fn needs_name(datatype: &Datatype, element: &ElementType) -> Result<bool> {
 
 /// The library knows names that the model does not have: those of dimensions without variables.
 fn leads_somewhere(source: &Hdf5Source, link: &Link) -> bool {
-    source.file().object_at_path(link.path.as_bytes()).is_ok()
+    source.file().object_named(&link.path).is_ok()
 }
 
 /// The file that a link of `from` names, if it is there.

@@ -33,7 +33,7 @@ pub(crate) fn of_copy(source: &Hdf5Source, labels: &[Variable], storages: &[Stor
     let file: &File = source.file();
     let (mut room, model) = (FILE, source.model());
     for group in &model.groups {
-        room += file.object_at_path(group.path.as_bytes())?.header_room(true)?;
+        room += file.object_named(&group.path)?.header_room(true)?;
     }
     let mut is_encoded = vec![false; model.variables.len()];
     for storage in storages {

@@ -159,6 +159,15 @@ impl File {
         Object::open(&self.0, path)
     }
 
+    /// The object at an absolute path as the model has it, which takes bytes that are not UTF-8 for Latin-1.
+    pub(crate) fn object_named(&self, path: &str) -> Result<Object> {
+        let latin1: Option<Vec<u8>> = path.chars().map(|letter| u8::try_from(letter).ok()).collect();
+        self.object_at_path(path.as_bytes()).or_else(|error| match latin1.filter(|_| !path.is_ascii()) {
+            Some(bytes) => self.object_at_path(&bytes).map_err(|_| error),
+            None => Err(error),
+        })
+    }
+
     /// The object whose header is at `address`.
     pub(crate) fn object_at(&self, address: Address) -> Result<Object> {
         let mut bytes = [0u8; 16];
