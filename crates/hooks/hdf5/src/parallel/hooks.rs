@@ -80,21 +80,28 @@ fn is_in_header(host: &CallerHdf5, file: &file::Shared, dataset: Hid) -> bool {
     host.quietly(|host| file.is_in_header(host, dataset)).unwrap_or(false)
 }
 
-/// Calls HDF5 for its own error. What it takes anyway would be lost.
-fn refused(host: &CallerHdf5, object: Hid, real: impl FnOnce() -> Herr) -> Herr {
-    if real() >= 0
-        && let Some(file) = file::of(host, object)
-    {
-        lock(&file).fail(Error::internal("HDF5 takes values that Knarr does not understand"));
+/// Calls HDF5 for its own error. If it makes the call anyway, that is made again in the file as it is without Knarr.
+fn refused(host: &CallerHdf5, file: &file::Shared, object: Hid, real: impl Fn() -> Herr) -> Herr {
+    if real() < 0 {
+        return FAILED;
     }
-    FAILED
+    let why = Error::unsupported("a selection or a type that only HDF5 understands");
+    let may_be = {
+        let file = lock(file);
+        file.may_be_handed_back() && file.common.failed().is_none()
+    };
+    if !may_be {
+        lock(file).fail(why);
+        return FAILED;
+    }
+    by_hdf5(host, file, object, why).unwrap_or_else(real)
 }
 
 /// Writes to a captured file. `None` if the dataset is in none.
 ///
 /// # Safety
 /// The arguments are those of `H5Dwrite`; `real` is that function.
-pub(crate) unsafe fn wrote(host: &CallerHdf5, asked: &Write, real: impl FnOnce() -> Herr) -> Option<Herr> {
+pub(crate) unsafe fn wrote(host: &CallerHdf5, asked: &Write, real: impl Fn() -> Herr) -> Option<Herr> {
     // SAFETY: the caller's promise.
     unsafe { written(host, asked, Which { at: 0, of: 1 }, real) }
 }
@@ -110,7 +117,7 @@ struct Which {
 ///
 /// # Safety
 /// As for [`wrote`].
-unsafe fn written(host: &CallerHdf5, asked: &Write, which: Which, real: impl FnOnce() -> Herr) -> Option<Herr> {
+unsafe fn written(host: &CallerHdf5, asked: &Write, which: Which, real: impl Fn() -> Herr) -> Option<Herr> {
     let file = file::of(host, asked.dataset)?;
     if is_in_header(host, &file, asked.dataset) {
         return Some(real());
@@ -129,7 +136,7 @@ unsafe fn written(host: &CallerHdf5, asked: &Write, which: Which, real: impl FnO
     });
     let code = match came {
         Came::Back(code) => code,
-        Came::RefusedByHdf5 => refused(host, asked.dataset, real),
+        Came::RefusedByHdf5 => refused(host, &file, asked.dataset, real),
         Came::ByHdf5 => return None,
         Came::IsUnusual(why) => return by_hdf5(host, &file, asked.dataset, why),
     };
@@ -214,10 +221,7 @@ unsafe fn fetched(host: &CallerHdf5, asked: &Write, at: usize, values: *mut c_vo
     });
     match came {
         Came::Back(code) => Some(code),
-        Came::RefusedByHdf5 => {
-            plain();
-            Some(FAILED)
-        }
+        Came::RefusedByHdf5 => Some(refused(host, &file, dataset, plain)),
         Came::ByHdf5 => None,
         Came::IsUnusual(why) => by_hdf5(host, &file, dataset, why),
     }
