@@ -93,7 +93,9 @@ def criteria(rows: list[dict]) -> list[Criterion]:
         found += reading(of)
     if "vpic" in names:
         found += vpic(of)
-    for name in ("vpic", "long"):
+    if "figure 3" in names:
+        found += deciding(rows)
+    for name in ("vpic", "long", "one rank"):
         if name in names:
             found += computing(of, name)
     return found
@@ -149,9 +151,19 @@ def vpic(of: dict[tuple[str, str], Summary]) -> list[Criterion]:
     return found
 
 
+def deciding(rows: list[dict]) -> list[Criterion]:
+    """The part of all that small files take which goes into the choice of levels."""
+    found = []
+    for way in (ways.KNARR, ways.DURABLE):
+        own = [row["phases_s"] for row in rows if (row["setup"], row["way"]) == ("figure 3", way.name)]
+        part = middle([100 * phases["decide"] / sum(phases.values()) for phases in own])
+        found.append(Criterion(f"figure 3: choosing levels, % of the time of files, {way.name}", part, 0.5, False))
+    return found
+
+
 def computing(of: dict[tuple[str, str], Summary], setup: str) -> list[Criterion]:
     found = []
-    alone, copy = of[setup, ways.NOTHING.name].multiplications, of[setup, ways.COPY.name].step_s
+    alone = of[setup, ways.NOTHING.name].multiplications
     for way in (ways.KNARR, ways.DURABLE, ways.AMPLE):
         if (setup, way.name) not in of:
             continue
@@ -159,5 +171,6 @@ def computing(of: dict[tuple[str, str], Summary], setup: str) -> list[Criterion]
         slower = 100 * (1 - mine.multiplications / alone)
         found.append(Criterion(f"{setup}: computing slower than without output, %, {way.name}", slower, 3, False))
         if way == ways.AMPLE:
+            copy = of[setup, ways.COPY.name].step_s
             found.append(Criterion(f"{setup}: blocked over memory copy, {way.name}", mine.step_s / copy, 2, False))
     return found

@@ -16,7 +16,7 @@ from .criteria import Summary, summaries
 from .paper import Check
 from .setups import SETUPS, Setup
 
-PARTS = ("#4878a8", "#d8a848", "#6a9a6a", "#9a6a9a", "#8a99a8", "#c4512d")
+PARTS = ("#4878a8", "#d8a848", "#6a9a6a", "#9a6a9a", "#8a99a8", "#c4512d", "#222222")
 EMULATED, SIMULATED = "emulated by token buckets", "simulated"
 OPERATIONS = {
     "choose": "choosing chains, with trials on samples",
@@ -25,6 +25,7 @@ OPERATIONS = {
     "read": "reading values from memory or a tier",
     "write": "writing to a tier",
     "move": "moving to the last tier",
+    "decide": "choosing levels, with monitor and feedback",
 }
 
 
@@ -86,7 +87,7 @@ def figure_1(rows: list[dict], setup: Setup) -> Figure:
 def figure_3(rows: list[dict]) -> Figure:
     """What Knarr spends for a file: as it counts itself, and what the last tier takes by its rate."""
     found: dict[str, dict[str, float]] = {}
-    for setup in (setup_of("vpic"), setup_of("figure 5")):
+    for setup in map(setup_of, ("vpic", "figure 5", "figure 3")):
         for way in (ways.KNARR, ways.DURABLE):
             own = [row for row in rows if (row["setup"], row["way"]) == (setup.name, way.name) and row.get("phases_s")]
             if own:

@@ -72,11 +72,13 @@ def figures_of(setup: Setup, rows: list[dict]) -> list[Part]:
     name = setup.name
     if name == "vpic":
         both = figures.written_and_read(rows, name, "Figure 8: VPIC-IO, then BD-CATS-IO")
-        parts = [figures.figure_1(rows, setup), *figures.figure_7(rows), both, figures.figure_3(rows)]
+        parts = [figures.figure_1(rows, setup), *figures.figure_7(rows), both]
         return [*parts, figures.computed(rows, name)]
     if name == "vpic, burst buffers":
         return [*figures.figure_7(rows, name), figures.written_and_read(rows, name, "Figure 8, with burst buffers")]
-    if name == "long":
+    if name == "figure 3":
+        return [figures.figure_3(rows)]
+    if name in ("long", "one rank"):
         return [figures.computed(rows, name)]
     if name == "figure 6":
         return [figures.written_and_read(rows, name, "Figure 6: writing, then reading")]

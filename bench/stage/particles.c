@@ -1,6 +1,7 @@
 /* VPIC-IO and BD-CATS-IO with the calls of h5bench, and a mover for tiers without Knarr.
  *
- *   particles vpic   TIERS VALUES COUNT STEPS COMPUTE DELAY HOW VARIABLES   writes vpic_STEP.h5 after each step
+ *   particles vpic   TIERS VALUES COUNT STEPS COMPUTE DELAY HOW VARIABLES   writes vpic_STEP.h5 after each step, and
+ *                                                       computes: SECONDS, or SECONDS:RANKS if not all ranks compute
  *   particles bdcats TIERS VALUES COUNT STEPS 0 0 HOW VARIABLES             reads them all, and compares
  *   particles mover  TIERS                                                moves what waits in the tiers to the last one
  *
@@ -27,7 +28,7 @@
 
 enum { MOST_VARIABLES = 16, SIDE = 160 };
 
-static int rank, ranks, steps, delay, variables;
+static int rank, ranks, steps, delay, variables, computing;
 static hsize_t count;
 static const char *how, *values_path;
 static char names[MOST_VARIABLES][32], types[MOST_VARIABLES][3];
@@ -73,8 +74,12 @@ static void *load(int step) {
     return values;
 }
 
-/* Multiplies for so many seconds, and returns how often. */
+/* Multiplies for so many seconds, and returns how often. Ranks that do not compute sleep. */
 static long compute(double length) {
+    if (rank >= computing) {
+        until(seconds() + length);
+        return 0;
+    }
     static double a[SIDE][SIDE], b[SIDE][SIDE], c[SIDE][SIDE];
     long done = 0;
     if (b[0][0] == 0)
@@ -289,6 +294,8 @@ int main(int argc, char **argv) {
     how = argv[8];
     ok(steps <= MOST_STEPS, "so many steps");
     parse(argv[9]);
+    const char *of = strchr(argv[6], ':');
+    computing = of ? atoi(of + 1) : ranks;
     if (is(argv[1], "vpic")) vpic(atof(argv[6]));
     else bdcats();
     MPI_Finalize();

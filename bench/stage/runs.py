@@ -61,11 +61,11 @@ def run_once(folder: Path, program: Path, described: str, setup: Setup, way: Way
     tiers = folder / "tiers.state"
     write_tiers(tiers, setup, way)
 
-    def ranks(mode: str, compute: float, how: str) -> list[object]:
+    def ranks(mode: str, compute: str, how: str) -> list[object]:
         told = [mode, tiers, folder / "values", setup.count, setup.steps, compute, way.delay, how, described]
         return ["mpirun", "-n", RANKS, program, *told]
 
-    writes, reads = ranks("vpic", setup.compute_s, way.how), ranks("bdcats", 0, way.how)
+    writes, reads = ranks("vpic", f"{setup.compute_s}:{setup.computing}", way.how), ranks("bdcats", "0", way.how)
     is_read = setup.is_read and way.how not in ("copy", "none")
     command = ["sh", "-c", " && ".join(quoted(one) for one in ([writes, reads] if is_read else [writes]))]
     if way.is_staged:
@@ -101,7 +101,7 @@ def run_once(folder: Path, program: Path, described: str, setup: Setup, way: Way
     if way == BOUNDED:
         require_within(folder, described, setup)
     else:
-        require_equal(folder, [str(word) for word in ranks("bdcats", 0, "plain")], setup, way, row)
+        require_equal(folder, [str(word) for word in ranks("bdcats", "0", "plain")], setup, way, row)
     for path in [*made, *folder.glob("vpic_*.json")]:
         path.unlink()
     return row
@@ -125,6 +125,7 @@ def of_report(folder: Path) -> dict:
     keys = ("forecasts", "longest_until", "spool", "tiers", "totals")
     spent = [{"choose": file.get("choosing_seconds", 0.0), **phases_of(file)} for file in told["files"]]
     phases = {key: sum(file.get(key, 0.0) for file in spent) for key in spent[0]}
+    phases["decide"] = sum(((told.get("forecasts") or {}).get("choosing_seconds") or {}).values())
     return {"placed_at": max(placed), "phases_s": phases, **{key: told.get(key) for key in keys}}
 
 

@@ -37,6 +37,8 @@ class Setup:
     """Between steps."""
     is_read: bool
     """All steps are read afterwards, by other processes of the run."""
+    computing: int = RANKS
+    """Ranks that compute between steps. The others sleep."""
 
     @property
     def raw_bytes(self) -> int:
@@ -122,6 +124,20 @@ SETUPS = (
         SHORT_STEP,
         0.0,
         True,
+    ),
+    Setup(
+        "one rank",
+        "VPIC-IO in which one of two ranks computes",
+        "particles",
+        tiers(0.12, 0.64, TO_FILES),
+        10,
+        STEP,
+        0.6,
+        False,
+        1,
+    ),
+    Setup(
+        "figure 3", "Anatomy of small files (figure 3)", "particles", tiers(0.2, 0.6, TO_BURST), 60, 10**6, 0.0, False
     ),
     Setup("figure 4", "Forecasts (figure 4)", "floats", tiers(0.2, 0.6, TO_BURST), 8, SHORT_STEP, 0.0, False),
 )

@@ -69,6 +69,8 @@ BY_SETUP = {
     "figure 5": (MTNC, *CODECS, KNARR, DURABLE, STANDARD, BOUNDED),
     "figure 5, whole numbers": (MTNC, *CODECS, KNARR, DURABLE, STANDARD),
     "figure 6": (MTNC, *CODECS, KNARR, DURABLE, STANDARD),
+    "one rank": (NOTHING, MTNC, GOALS[0], KNARR),
+    "figure 3": (MTNC, KNARR, DURABLE),
     "figure 4": (DURABLE, STANDARD),
 }
 """Which ways take turns."""

@@ -6,8 +6,8 @@ use knarr_array::quality::{Bound, Quality};
 use knarr_choose::features::Features;
 use knarr_choose::plan::{Action, Choice, Plan, VariablePlan};
 
-/// Variables up to this size are chosen for in little time.
-const SMALL: u64 = 128 << 10;
+/// Nothing is chosen for variables below this size.
+const SMALL: u64 = 2 << 10;
 /// By how much a fraction, or an entropy as a part of what it can be, may differ.
 const TOLERANCE: f64 = 0.06;
 
