@@ -310,15 +310,15 @@ fn end_late(host: &CallerHdf5) {
 
 /// Ends a file of this process alone if HDF5 has closed it later than the program. False if it is open, or if another thread has it.
 pub(super) fn end_if_closed(file: &Shared) -> bool {
-    let Some((host, target)) = file.try_lock().ok().and_then(|file| {
-        let is_closed = file.common.ranks.is_alone() && !file.is_open();
-        is_closed.then(|| (file.host, file.common.target.clone()))
-    }) else {
-        return false;
-    };
-    gone(|file| file.common.ranks.is_alone() && file.common.target == target).iter().for_each(|file| {
-        end(host, file);
+    // Others may be locked by threads that wait for this one.
+    let closed = file.try_lock().ok().and_then(|file| {
+        let is_own = file.process == std::process::id() && file.common.ranks.is_alone();
+        (is_own && !file.is_open()).then_some(file.host)
     });
+    let Some(host) = closed else { return false };
+    if file::take_one(file) {
+        end(host, file);
+    }
     true
 }
 

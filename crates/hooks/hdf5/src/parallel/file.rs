@@ -91,6 +91,13 @@ pub(super) fn take(is_gone: impl Fn(&Captured) -> bool) -> Vec<Shared> {
     gone
 }
 
+/// Takes one file out. False if another thread has done so.
+pub(super) fn take_one(file: &Shared) -> bool {
+    let is_taken = FILES.remove(file);
+    count();
+    is_taken
+}
+
 /// Notes that a file was handed back whose header is at `path`.
 pub(super) fn hand_back(path: &Path) {
     FILES.with(|all| {

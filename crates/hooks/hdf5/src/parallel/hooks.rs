@@ -80,28 +80,38 @@ fn is_in_header(host: &CallerHdf5, file: &file::Shared, dataset: Hid) -> bool {
     host.quietly(|host| file.is_in_header(host, dataset)).unwrap_or(false)
 }
 
-/// Calls HDF5 for its own error. If it makes the call anyway, that is made again in the file as it is without Knarr.
-fn refused(host: &CallerHdf5, file: &file::Shared, object: Hid, real: impl Fn() -> Herr) -> Herr {
+/// Calls HDF5 for its own error. If it makes the call anyway, that is made again in the file as it is without Knarr: `None`.
+fn refused(
+    host: &CallerHdf5,
+    file: &file::Shared,
+    (object, reads): (Hid, bool),
+    real: impl FnOnce() -> Herr,
+) -> Option<Herr> {
     if real() < 0 {
-        return FAILED;
+        return Some(FAILED);
     }
     let why = Error::unsupported("a selection or a type that only HDF5 understands");
     let may_be = {
         let file = lock(file);
         file.may_be_handed_back() && file.common.failed().is_none()
     };
-    if !may_be {
-        lock(file).fail(why);
-        return FAILED;
+    if may_be {
+        return by_hdf5(host, file, object, why);
     }
-    by_hdf5(host, file, object, why).unwrap_or_else(real)
+    // Nothing that was put is lost by a read.
+    if reads {
+        lock(file).refuse(&why);
+    } else {
+        lock(file).fail(why);
+    }
+    Some(FAILED)
 }
 
 /// Writes to a captured file. `None` if the dataset is in none.
 ///
 /// # Safety
 /// The arguments are those of `H5Dwrite`; `real` is that function.
-pub(crate) unsafe fn wrote(host: &CallerHdf5, asked: &Write, real: impl Fn() -> Herr) -> Option<Herr> {
+pub(crate) unsafe fn wrote(host: &CallerHdf5, asked: &Write, real: impl FnOnce() -> Herr) -> Option<Herr> {
     // SAFETY: the caller's promise.
     unsafe { written(host, asked, Which { at: 0, of: 1 }, real) }
 }
@@ -117,7 +127,7 @@ struct Which {
 ///
 /// # Safety
 /// As for [`wrote`].
-unsafe fn written(host: &CallerHdf5, asked: &Write, which: Which, real: impl Fn() -> Herr) -> Option<Herr> {
+unsafe fn written(host: &CallerHdf5, asked: &Write, which: Which, real: impl FnOnce() -> Herr) -> Option<Herr> {
     let file = file::of(host, asked.dataset)?;
     if is_in_header(host, &file, asked.dataset) {
         return Some(real());
@@ -136,7 +146,7 @@ unsafe fn written(host: &CallerHdf5, asked: &Write, which: Which, real: impl Fn(
     });
     let code = match came {
         Came::Back(code) => code,
-        Came::RefusedByHdf5 => refused(host, &file, asked.dataset, real),
+        Came::RefusedByHdf5 => refused(host, &file, (asked.dataset, false), real)?,
         Came::ByHdf5 => return None,
         Came::IsUnusual(why) => return by_hdf5(host, &file, asked.dataset, why),
     };
@@ -221,7 +231,7 @@ unsafe fn fetched(host: &CallerHdf5, asked: &Write, at: usize, values: *mut c_vo
     });
     match came {
         Came::Back(code) => Some(code),
-        Came::RefusedByHdf5 => Some(refused(host, &file, dataset, plain)),
+        Came::RefusedByHdf5 => refused(host, &file, (dataset, true), plain),
         Came::ByHdf5 => None,
         Came::IsUnusual(why) => by_hdf5(host, &file, dataset, why),
     }
@@ -314,9 +324,10 @@ pub(crate) unsafe extern "C" fn read_many(
 }
 
 /// A call for several datasets, which HDF5 wants in one file: `plain` if that is not captured.
-fn together(mut each: impl Iterator<Item = Option<Herr>>, plain: impl FnOnce() -> Herr) -> Herr {
-    let Some(Some(first)) = each.next() else { return plain() };
-    each.fold(first, |worst, next| worst.min(next.unwrap_or(FAILED)))
+fn together(each: impl Iterator<Item = Option<Herr>>, plain: impl FnOnce() -> Herr) -> Herr {
+    // A file that was handed back meanwhile is HDF5's: it makes the call for all of them, also for those that were put before.
+    let all: Option<Vec<Herr>> = each.collect();
+    all.and_then(|all| all.into_iter().min()).unwrap_or_else(plain)
 }
 
 /// Creates a dataset in a captured file. `None` if it is in none.

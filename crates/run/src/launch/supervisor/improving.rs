@@ -79,7 +79,8 @@ impl Supervisor<'_> {
         let running = self.running((handed.target.clone(), None), todo, &share, &cancel);
         let family = self.jobs.waiting_in(&directory).and_then(|file| file.family.clone());
         let earlier = family.as_ref().and_then(|family| self.plan_cache.earlier(&family.at(Some(level))));
-        let task = Improve { directory, handed, staging, level, earlier: earlier.as_deref().cloned() };
+        let (command, when) = (self.setup.command.clone(), self.setup.when.clone());
+        let task = Improve { directory, handed, staging, level, earlier: earlier.as_deref().cloned(), command, when };
         let (workers, send) = (Arc::clone(&self.jobs.workers), self.send.clone());
         let started = spawn("improver", move || {
             let answer = workers.ask(&task, &share, &cancel, &Silent);
@@ -105,7 +106,8 @@ impl Supervisor<'_> {
                 if error.kind() != ErrorKind::Interrupted {
                     file.family = None;
                 }
-                return;
+                // It may have been exchanged before whoever did that was killed.
+                return self.show_staged(&directory);
             }
         };
         let Improved { repacked, is_kept } = improved;

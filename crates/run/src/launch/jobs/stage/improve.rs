@@ -29,6 +29,8 @@ pub(crate) struct Improve {
     pub(in crate::launch) level: EncodingLevel,
     /// What was chosen at this level for an earlier file of the same rule.
     pub(in crate::launch) earlier: Option<Plan>,
+    pub(in crate::launch) command: String,
+    pub(in crate::launch) when: String,
 }
 
 /// What became of it.
@@ -74,7 +76,7 @@ impl Improve {
     }
 
     fn encode(&self, engine: &Engine, progress: &dyn Progress) -> Result<Improved> {
-        let Self { directory, handed, staging, level, earlier } = self;
+        let Self { directory, handed, staging, level, earlier, .. } = self;
         let _mask = handed.umask.map(Mask::of_program);
         let gone = || Error::new(ErrorKind::NotFound, "no file waits there").at(directory.display().to_string());
         let (image, path) = Image::<(Repacked, bool)>::of(directory)?.ok_or_else(gone)?;
@@ -84,10 +86,13 @@ impl Improve {
             Error::new(ErrorKind::Write, "nothing more can be written there").at(directory.display().to_string())
         })?;
         // It goes, and its room is given back, unless it is kept.
-        let reserved = staging.reserve_at(spool, to.clone(), image.bytes).ok_or_else(|| {
+        let bytes = (image.bytes, handed.bytes);
+        let reserved = staging.reserve_at(spool, to.clone(), bytes).ok_or_else(|| {
             Error::new(ErrorKind::Write, "its tier has no room for it").at(spool.display().to_string())
         })?;
-        let options = RepackOptions { replaces: Replaces::Anything, is_private: true, ..RepackOptions::default() };
+        let (command, when) = (self.command.clone(), self.when.clone());
+        let options =
+            RepackOptions { replaces: Replaces::Anything, is_private: true, command, when, ..RepackOptions::default() };
         let (filters, earlier) = (handed.readers_filters(), earlier.clone().map(Arc::new));
         let settings = Settings { earlier, filters, goal: level.goal(), ..handed.rule.lenient_settings()? };
         let made = pack(engine, &path, &to, &settings, &options, progress)?;

@@ -45,9 +45,14 @@ impl Staging {
         self.tiers.iter().find_map(of)
     }
 
-    /// Room for a file of so many bytes at `path`, in the tier whose spool is at `spool`; `None` if that has none.
-    pub(super) fn reserve_at(&self, spool: &Path, path: PathBuf, bytes: u64) -> Option<Reserved> {
-        let (account, space) = (self.account_at(spool)?, Space { bytes, inodes: 1 });
+    /// Room for a file of so many bytes at `path`, in the tier whose spool is at `spool`; `None` if that would not have `spare` bytes left
+    /// for others.
+    pub(super) fn reserve_at(&self, spool: &Path, path: PathBuf, (bytes, spare): (u64, u64)) -> Option<Reserved> {
+        let (tier, _) = self.place.tier(self.number_at(spool)?)?;
+        if tier.left().bytes < bytes.saturating_add(spare) {
+            return None;
+        }
+        let (account, space) = (tier.account().clone(), Space { bytes, inodes: 1 });
         let bucket = self.bucket_at(spool);
         account.take(space).then_some(Reserved { path, account, space, bucket, is_kept: false })
     }
