@@ -25,7 +25,7 @@ from running import (  # noqa: F401  a fixture
     until,
     with_signal,
 )
-from test_stage import fast, staged_files  # noqa: F401  a fixture
+from test_stage import fast, staged_files, tiers  # noqa: F401  a fixture
 
 # What earlier files are said to have become: level "speed" is taken first, and then turns out not to be the best.
 LEARNED = {
@@ -61,21 +61,8 @@ def config(run: Runner, tmp_path: Path) -> Iterator[str]:
     profile = tmp_path / "machine.json"
     profile.write_bytes((REPOSITORY / "crates/choose/src/profile/built-in.json").read_bytes())
     (tmp_path / "machine.learned.json").write_text(json.dumps({"families": [LEARNED]}))
-    rules = "".join(f'[[file]]\npattern = "{name}*.h5"\nroute = "stage"\n' for name in ("noise", "a"))
-    return f"""
-[machine]
-profile = "{profile}"
-[[tier]]
-name = "ram"
-path = "/dev/shm"
-[[tier]]
-name = "fast"
-path = "fast"
-[[tier]]
-name = "slow"
-path = "work"
-emulate = {{ rate = "500kB/s", shared = true }}
-{rules}"""
+    first = tiers("640M", "500kB/s", pattern="noise*.h5")
+    return f'[machine]\nprofile = "{profile}"\n{first}[[file]]\npattern = "a*.h5"\nroute = "stage"\n'
 
 
 def check(folder: Path, numbers: range, rows: int = ROWS) -> None:

@@ -53,7 +53,7 @@ impl HandedOver {
     }
 
     /// True if a packed file waits in place of another one, which is there yet.
-    pub fn is_packed(directory: &Path) -> bool {
+    fn is_packed(directory: &Path) -> bool {
         let leads_to = |name: &str| std::fs::read_link(directory.join(name)).ok();
         leads_to(Self::PLAIN).zip(leads_to(Self::IMAGE)).is_some_and(|(plain, image)| plain != image)
     }

@@ -191,20 +191,24 @@ fn parity_that_is_damaged_or_gone_makes_no_other_values() {
         let dir = killed(&NODES, 1..3, 1);
         spoil(&dir, &[0, 4], is_gone);
         lose(&dir, 2);
-        let warnings = all(Threads::run(Threads::on_nodes(&NODES), |comm| {
-            let place = (comm.rank(), comm.size());
-            let mut session = open(&dir, comm, keeps(1))?;
-            assert_eq!(session.restart(None, true)?.unwrap().step(), 1);
-            let warnings = session.take_warnings();
-            write(&mut session, place, 2..4)?;
-            session.close()?;
-            Ok(warnings)
-        }))
-        .swap_remove(0);
-        let said = text(&warnings);
+        let said = starts_again_from_the_first(&dir, 2..4);
         assert!(said.contains(if is_gone { "step 2 lacks 1 of 3 files" } else { "CRC-32C" }), "{said}");
         assert_eq!((flushed(&dir), leftovers(&dir)), (vec![1, 3], vec![]));
     }
+}
+
+/// A restart from step 1, as the newer one cannot be had, that writes these steps. Returns what it warns of.
+fn starts_again_from_the_first(dir: &Dir, steps: std::ops::Range<u64>) -> String {
+    let warnings = all(Threads::run(Threads::on_nodes(&NODES), |comm| {
+        let place = (comm.rank(), comm.size());
+        let mut session = open(dir, comm, keeps(1))?;
+        assert_eq!(session.restart(None, true)?.unwrap().step(), 1);
+        let warnings = session.take_warnings();
+        write(&mut session, place, steps.clone())?;
+        session.close()?;
+        Ok(warnings)
+    }));
+    text(&warnings[0])
 }
 
 /// Changes the parity in a file, and its checksum with it: so it would be if a file had been damaged before it was computed.
@@ -223,18 +227,8 @@ fn parity_of_other_bytes_than_were_packed_is_noticed() {
     let dir = killed(&NODES, 1..3, 1);
     [0, 4].iter().for_each(|&node| forge(&parity(&dir, node, 2)));
     lose(&dir, 2);
-    let warnings = all(Threads::run(Threads::on_nodes(&NODES), |comm| {
-        let place = (comm.rank(), comm.size());
-        let mut session = open(&dir, comm, keeps(1))?;
-        assert_eq!(session.restart(None, true)?.unwrap().step(), 1);
-        let warnings = session.take_warnings();
-        // What could not be rebuilt is no checkpoint, and the step is written again.
-        write(&mut session, place, 2..3)?;
-        session.close()?;
-        Ok(warnings)
-    }))
-    .swap_remove(0);
-    let said = text(&warnings);
+    // What could not be rebuilt is no checkpoint, and the step is written again.
+    let said = starts_again_from_the_first(&dir, 2..3);
     assert!(said.contains("rebuilding step 2 of parity") && said.contains("not") && said.contains("group-"), "{said}");
     assert_eq!((flushed(&dir), leftovers(&dir)), (vec![1, 2], vec![]));
 }

@@ -90,7 +90,8 @@ fn refused(
     if real() < 0 {
         return Some(FAILED);
     }
-    let why = Error::unsupported("a selection or a type that only HDF5 understands");
+    let why = Error::unsupported("a selection or a type that only HDF5 understands")
+        .hint("leave the file out of the rules, or select elements inside of the dataset");
     let may_be = {
         let file = lock(file);
         file.may_be_handed_back() && file.common.failed().is_none()
