@@ -26,6 +26,8 @@ step $python tests/suites/faults.py $([ "$times" -lt 2000 ] && echo --distinct) 
 for when in close handed; do
   step $python tests/suites/soak.py --times "$times" --when $when
 done
+# Schedules of a commit are 100,000, in 5 seconds; these are 10 million.
+step env KNARR_SEEDS=$((times * 5000)) cargo test --release --locked -p knarr-decisions --test it schedules
 # A fuzzer of a commit runs 10 seconds.
 step tools/fuzz.sh $((times * 10 / 30 + 1))
 if [ ${#failed[@]} -gt 0 ]; then

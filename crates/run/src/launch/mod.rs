@@ -35,7 +35,7 @@ pub(crate) use jobs::stage::improve::Improve;
 pub(crate) use jobs::stage::seal::Seal;
 pub(crate) use jobs::tasks::PackFile;
 pub use knarr_decisions::planner::Forecasts;
-pub use knarr_decisions::promises::Latencies;
+pub use knarr_decisions::stage::Latencies;
 pub use knarr_handover::Crossed;
 pub use knarr_names::Call;
 pub use names::NameWaits;

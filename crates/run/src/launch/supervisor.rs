@@ -27,8 +27,8 @@ use knarr_capture::{Event, HandedOver, Message, Part, Writers};
 use knarr_decisions::learned::Learned;
 use knarr_decisions::plan_cache::PlanCache;
 use knarr_decisions::planner::{ChoosingCosts, Forecasts, Planner};
-use knarr_decisions::promises::{Latencies, Promises};
 use knarr_decisions::queue::{Class, Limits};
+use knarr_decisions::stage::{Latencies, Stage};
 use knarr_link::Peer;
 
 use super::aggregators::gathering::Gathering;
@@ -81,7 +81,8 @@ pub(super) struct Supervisor<'a> {
     /// At which level files that wait in tiers are encoded.
     planner: Planner,
     choosing: ChoosingCosts,
-    promises: Promises,
+    /// What becomes of files that wait in tiers.
+    stage: Stage,
     load: Load,
     since: Instant,
     deliveries: Deliveries,
@@ -142,7 +143,7 @@ impl<'a> Supervisor<'a> {
             written: WrittenFiles::of(setup),
             planner: planner(setup),
             choosing: ChoosingCosts::default(),
-            promises: Promises::default(),
+            stage: Stage::default(),
             load: Load::new(),
             since: Instant::now(),
             deliveries: Deliveries::default(),
@@ -360,7 +361,7 @@ impl<'a> Supervisor<'a> {
 
     /// How long files took that wait in tiers.
     pub(super) fn latencies(&self) -> Latencies {
-        self.promises.latencies()
+        self.stage.latencies()
     }
 
     /// True if some process called HDF5.

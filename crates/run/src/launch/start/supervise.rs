@@ -21,7 +21,7 @@ use crate::launch::start::program::{self, NotStarted, Signals};
 use crate::launch::supervisor::Supervisor;
 use knarr_capture::processes::any_of_run;
 use knarr_decisions::planner::Forecasts;
-use knarr_decisions::promises::Latencies;
+use knarr_decisions::stage::Latencies;
 
 /// Exit codes above say that a signal has ended the program, or the one that a shell has run.
 const KILLED: u8 = 128;

@@ -22,7 +22,6 @@ use crate::launch::names::Beat;
 use crate::launch::news::{News, StagedFile, spawn};
 use crate::launch::outcome::Outcome;
 use knarr_capture::processes::{Identity, renamed};
-use knarr_config::Time;
 use knarr_decisions::ledger::Due;
 use knarr_decisions::plan_cache::Family;
 use knarr_decisions::queue::{Class, JobId, Key, Limits, Next, StartedJob};
@@ -43,10 +42,10 @@ impl Supervisor<'_> {
     /// A file is to be made of what lies in a directory.
     pub(super) fn push_delivery(&mut self, directory: PathBuf) {
         let mut keys = vec![Key::Path(directory.clone())];
-        let (mut cost, mut family, mut bytes, mut local_by) = (cost::of_bytes(0), None, 0, None);
+        let (mut cost, mut generation, mut family, mut bytes) = (cost::of_bytes(0), 0, None, 0);
         if let Ok(Some(handed)) = HandedOver::read(&directory) {
             keys.extend([Key::Path(handed.rule.made_of(&handed.target)), Key::Path(handed.target.clone())]);
-            bytes = handed.bytes;
+            (generation, bytes) = (handed.generation, handed.bytes);
             cost = cost::of_bytes(bytes);
             cost.link = is_for_bucket(&handed);
             // Of a file that the program has written itself nothing is chosen, unless it is packed.
@@ -54,11 +53,8 @@ impl Supervisor<'_> {
             let rule = self.setup.snapshot.rule_for(&handed.target).filter(|_| is_chosen);
             family = rule.map(|(rule, _)| Family::of(rule, &handed.target));
             self.closed_for_stage(&handed);
-            // Moving it takes its time, too.
-            let within = handed.rule.stage().filter(|_| handed.reserved.is_none()).and_then(|rule| rule.local_within);
-            local_by = within.map(|Time(within)| Instant::now() + within / 2);
         }
-        self.jobs.queue.push(Class::Deliver, keys, cost, Todo::Deliver { directory, family, bytes, local_by });
+        self.jobs.queue.push(Class::Deliver, keys, cost, Todo::Deliver { directory, generation, family, bytes });
         if self.setup.names.is_awaited() {
             self.hasten();
         }
@@ -97,18 +93,15 @@ impl Supervisor<'_> {
         loop {
             let limits = self.limits();
             let plan_cache = &self.plan_cache;
-            let next_to_drain = self.jobs.next_to_drain();
-            let improving = self.jobs.improving().map(Path::to_owned);
+            let stage = &self.stage;
             let may = |todo: &Todo, class: Class| match todo {
                 Todo::Deliver { directory, family, .. } => {
                     let is_ready =
                         class == Class::Awaited || family.as_ref().is_none_or(|family| plan_cache.is_ready(family));
                     is_ready && !held.contains(directory)
                 }
-                // In the order in which they were begun, unless somebody waits.
                 Todo::Drain { directory, generation, .. } => {
-                    let is_next = class == Class::Awaited || next_to_drain == Some(*generation);
-                    is_next && !held.contains(directory) && improving.as_ref() != Some(directory)
+                    stage.may_move(*generation, class == Class::Awaited) && !held.contains(directory)
                 }
                 _ => true,
             };
@@ -155,7 +148,7 @@ impl Supervisor<'_> {
                 return self.deliver(start, todo, directory, None);
             }
             Todo::Pack(due) => self.pack(start, due),
-            Todo::Improve { directory, level } => self.begin_improving(start, directory, level),
+            Todo::Improve { generation, level } => self.begin_improving(start, generation, level),
             Todo::Ahead(ahead) => {
                 let send = self.send.clone();
                 let sent = move |directory, plan| drop(send.send(News::Ahead(id, directory, plan)));
@@ -274,6 +267,7 @@ impl Supervisor<'_> {
             Some(true) => {}
             Some(false) => {
                 self.jobs.queue.end(id);
+                todo.generation().into_iter().for_each(|generation| self.stage.gone(generation));
                 return None;
             }
             None => {
@@ -286,6 +280,7 @@ impl Supervisor<'_> {
             Err(not_made) => {
                 let (path, error) = *not_made;
                 self.jobs.queue.end(id);
+                todo.generation().into_iter().for_each(|generation| self.stage.gone(generation));
                 let _ = HandedOver::set_aside(&directory);
                 match todo {
                     Todo::Drain { target, .. } if !directory.exists() => {
@@ -312,6 +307,9 @@ impl Supervisor<'_> {
         if !handed.parts.is_empty() && !matches!(todo, Todo::Drain { .. }) {
             self.setup.nodes.begin(&handed);
             self.others.multi_node.insert(path.clone(), handed.clone());
+        }
+        if matches!(todo, Todo::Drain { .. }) {
+            self.stage.moves(handed.generation);
         }
         let mut running = self.running((path, Some(directory.clone())), todo, &share, &cancel);
         let level = family.as_ref().and_then(|family| self.level_of(family, &handed));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use knarr_array::error::{Error, Result};
 
 use super::Supervisor;
-use super::running_jobs::RunningJob;
+use super::running_jobs::{RunningJob, Todo};
 use crate::launch::aggregators::nodes::Fate;
 use crate::launch::outcome::{Order, Outcome};
 use knarr_decisions::plan_cache::Family;
@@ -49,6 +49,9 @@ impl Supervisor<'_> {
     /// A job has found too little memory, and is tried again when it can have more.
     pub(super) fn again_with_more(&mut self, job: JobId) {
         let Some(running) = self.jobs.put_back(job) else { return };
+        if let Todo::Drain { generation, .. } = running.todo {
+            self.stage.waits_again(generation);
+        }
         if let Some(numbered) = running.numbered {
             self.plan_cache.end(numbered, None);
         }
@@ -94,8 +97,11 @@ impl Supervisor<'_> {
             _ => path.clone(),
         };
         let version = self.deliveries.versions.remove(&path);
+        if !matches!(outcome, Outcome::Packed(_)) {
+            version.into_iter().for_each(|generation| self.stage.gone(generation));
+        }
         if let Some(generation) = version.filter(|_| matches!(outcome, Outcome::Packed(_))) {
-            self.promises.durable(generation, self.since.elapsed().as_secs_f64());
+            self.stage.durable(generation, self.now());
             self.supersede(&path, generation);
         }
         let note = self.report.note(&path, &outcome, directory.is_some(), &self.setup.snapshot);

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
 use knarr_array::error::{Error, Result};
 use knarr_capture::HandedOver;
@@ -56,19 +55,9 @@ impl Supervisor<'_> {
         if self.setup.signals.is_terminated() {
             return;
         }
-        let now = Instant::now();
-        let waiting = self.jobs.queue.waiting_mut().map(|(_, todo)| todo);
-        let all = waiting.chain(self.jobs.running.values_mut().map(|job| &mut job.todo));
-        let late = all.filter_map(|todo| match todo {
-            Todo::Deliver { directory, local_by, .. } if local_by.is_some_and(|by| by <= now) => {
-                // It is tried once.
-                *local_by = None;
-                Some((directory.clone(), HandedOver::read(directory).ok()??))
-            }
-            _ => None,
-        });
-        let late = late.collect();
-        self.move_out(late);
+        let late = self.jobs.directories_of(&self.stage.late(self.now())).into_iter();
+        let late = late.filter_map(|directory| Some((directory.clone(), HandedOver::read(&directory).ok()??)));
+        self.move_out(late.collect());
     }
 
     /// The place on the disk, made if there is none yet. The user is told if there can be none.
@@ -152,7 +141,7 @@ impl Supervisor<'_> {
             return self.stays(&error);
         }
         if let Ok(Some(handed)) = HandedOver::read(&to) {
-            self.promises.local(handed.generation, self.since.elapsed().as_secs_f64());
+            self.stage.copied(handed.generation, self.now());
         }
         if self.jobs.delivering().any(|(_, directory)| directory == from) {
             self.evacuation.copies.insert(from.to_owned(), to);

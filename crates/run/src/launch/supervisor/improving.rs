@@ -1,7 +1,6 @@
 //! Files that wait in tiers are encoded anew while there is time until they are moved, so that they become smaller. What else there is
 //! to do comes first, and stops it.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -19,7 +18,7 @@ use super::running_jobs::Todo;
 use crate::launch::jobs::cost;
 use crate::launch::jobs::stage::improve::{Improve, Improved};
 use crate::launch::news::{News, spawn};
-use knarr_decisions::improve::{Means, WaitingFile};
+use knarr_decisions::stage::improve::WaitingFile;
 use knarr_decisions::level::EncodingLevel;
 use knarr_decisions::plan_cache::Family;
 use knarr_decisions::queue::{Class, JobId};
@@ -46,38 +45,39 @@ impl Supervisor<'_> {
     /// Begins to encode a file anew, if there is nothing else to do but to move files; stops it otherwise.
     pub(super) fn improve(&mut self) {
         let is_ending = self.setup.engine.cancel.load(Ordering::Relaxed) || self.setup.signals.is_terminated();
-        if is_ending || self.setup.names.is_awaited() || self.jobs.has_more_than_to_move() {
-            return self.jobs.stop_improving();
+        let is_time = !is_ending && !self.setup.names.is_awaited() && !self.jobs.has_more_than_to_move();
+        if self.stage.is_to_stop(is_time)
+            && let Some(generation) = self.jobs.stop_improving()
+        {
+            self.stage.improved(generation, 0, true);
         }
-        if let Some(directory) = self.jobs.improving() {
-            // The link is not to wait for it.
-            if self.jobs.is_next_to_drain(directory) {
-                self.jobs.stop_improving();
-            }
+        if self.stage.is_improving() || !is_time {
             return;
         }
-        let (waiting, moving) = self.jobs.row();
-        let rule = waiting.iter().find_map(|(_, file)| file.family.as_ref()).map(|family| family.rule);
-        let rule = rule.and_then(|rule| self.setup.snapshot.config.file.get(rule)).and_then(FileRule::stage).cloned();
+        let rule = self.stage.rule_to_improve().and_then(|rule| self.setup.snapshot.config.file.get(rule));
+        let rule = rule.and_then(FileRule::stage).cloned();
         let Some(outlook) = rule.and_then(|rule| self.outlook(&rule, 0)) else { return };
         let cores = if outlook.idle_cores < IDLE { 0.0 } else { outlook.idle_cores };
-        let files: Vec<WaitingFile> = waiting.iter().map(|(_, file)| file.clone()).collect();
-        // Half of the file that is being moved is there, as a rule.
-        let means = Means { moving: moving / 2, drain: outlook.drain, cores };
-        let Some((index, level)) = self.planner.to_improve(&files, means) else { return };
-        let Some((directory, file)) = waiting.into_iter().nth(index) else { return };
-        self.jobs.queue.push(Class::Improve, [], cost::of_bytes(file.raw), Todo::Improve { directory, level });
+        let Some((generation, level)) = self.stage.improve(&self.planner, outlook.drain, cores) else { return };
+        let raw = self.stage.waiting(generation).map_or(0, |file| file.raw);
+        self.jobs.queue.push(Class::Improve, [], cost::of_bytes(raw), Todo::Improve { generation, level });
     }
 
-    /// Begins to encode the file that waits of a directory at another level.
-    pub(super) fn begin_improving(&mut self, start: Start, directory: PathBuf, level: EncodingLevel) {
+    /// Begins to encode a file that waits at another level.
+    pub(super) fn begin_improving(&mut self, start: Start, generation: u64, level: EncodingLevel) {
         let Start { id, share, cancel } = start;
-        let handed = HandedOver::read(&directory).ok().flatten();
-        let found = handed.and_then(|handed| Some((self.staging(&handed).0?, handed)));
-        let Some((staging, handed)) = found else { return self.jobs.queue.end(id) };
-        let todo = Todo::Improve { directory: directory.clone(), level };
+        let directory = self.jobs.directories_of(&[generation]).pop();
+        let found = directory.and_then(|directory| {
+            let handed = HandedOver::read(&directory).ok()??;
+            Some((self.staging(&handed).0?, handed, directory))
+        });
+        let Some((staging, handed, directory)) = found else {
+            self.jobs.queue.end(id);
+            return self.stage.improved(generation, 0, false);
+        };
+        let todo = Todo::Improve { generation, level };
         let running = self.running((handed.target.clone(), None), todo, &share, &cancel);
-        let family = self.jobs.waiting_in(&directory).and_then(|file| file.family.clone());
+        let family = self.stage.waiting(generation).and_then(|file| file.family.clone());
         let earlier = family.as_ref().and_then(|family| self.plan_cache.earlier(&family.at(Some(level))));
         let (command, when) = (self.setup.command.clone(), self.setup.when.clone());
         let task = Improve { directory, handed, staging, level, earlier: earlier.as_deref().cloned(), command, when };
@@ -89,35 +89,33 @@ impl Supervisor<'_> {
         });
         match started {
             Ok(()) => drop(self.jobs.running.insert(id, running)),
-            Err(_) => self.jobs.queue.end(id),
+            Err(_) => {
+                self.jobs.queue.end(id);
+                self.stage.improved(generation, 0, false);
+            }
         }
     }
 
     /// A file was encoded anew, or was not.
     pub(super) fn improved(&mut self, job: JobId, improved: Result<Box<Improved>>) {
         let Some(running) = self.jobs.end(job) else { return };
-        let Todo::Improve { directory, level } = running.todo else { return };
-        let Some(file) = self.jobs.waiting_in(&directory) else { return };
-        let Some(family) = file.family.as_ref().map(|family| family.at(Some(level))) else { return };
-        let improved = match improved {
-            Ok(improved) => *improved,
-            Err(error) => {
-                // One that was interrupted is tried again when there is time. If it is damaged, whoever moves it says so.
-                if error.kind() != ErrorKind::Interrupted {
-                    file.family = None;
-                }
-                // It may have been exchanged before whoever did that was killed.
-                return self.show_staged(&directory);
+        let Todo::Improve { generation, level } = running.todo else { return };
+        let file = self.stage.waiting(generation).cloned();
+        let (mut saved, mut again) = (0, false);
+        match (improved, file.and_then(|file| Some((file.family?.at(Some(level)), file.bytes)))) {
+            (Ok(improved), Some((family, before))) => {
+                let Improved { repacked, is_kept } = *improved;
+                saved = if is_kept { before.saturating_sub(repacked.output_bytes) } else { 0 };
+                self.planner.improved((&family, &repacked.plan, &repacked.execution), is_kept.then_some(saved));
             }
-        };
-        let Improved { repacked, is_kept } = improved;
-        let saved = if is_kept { file.bytes.saturating_sub(repacked.output_bytes) } else { 0 };
-        file.bytes -= saved;
-        // Once is enough.
-        file.family = None;
-        self.planner.improved((&family, &repacked.plan, &repacked.execution), is_kept.then_some(saved));
-        if is_kept {
-            self.show_staged(&directory);
+            (Ok(_), None) => {}
+            // One that was interrupted is tried again when there is time. If it is damaged, whoever moves it says so.
+            (Err(error), _) => again = error.kind() == ErrorKind::Interrupted,
         }
+        // Once is enough.
+        self.stage.improved(generation, saved, again);
+        // It may have been exchanged before whoever did that was killed.
+        let directory = self.jobs.directories_of(&[generation]).pop();
+        directory.into_iter().for_each(|directory| self.show_staged(&directory));
     }
 }

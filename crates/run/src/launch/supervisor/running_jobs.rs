@@ -10,7 +10,6 @@ use knarr_flow::thread_limit::ThreadLimit;
 
 use crate::launch::jobs::ahead::Ahead;
 use crate::launch::outcome::Order;
-use knarr_decisions::improve::WaitingFile;
 use knarr_decisions::ledger::Due;
 use knarr_decisions::level::EncodingLevel;
 use knarr_decisions::plan_cache::Family;
@@ -23,13 +22,13 @@ use knarr_worker::means::Means;
 pub(super) enum Todo {
     /// What the program asks for in a directory.
     Answer(PathBuf),
-    /// A file is made of what was handed over in a directory, for a family whose plans are kept for later files. If that is not done by
-    /// `local_by`, what was handed over is moved out of memory.
-    Deliver { directory: PathBuf, family: Option<Family>, bytes: u64, local_by: Option<Instant> },
+    /// A file is made of what was handed over in a directory, the version with this number, for a family whose plans are kept for later
+    /// files.
+    Deliver { directory: PathBuf, generation: u64, family: Option<Family>, bytes: u64 },
     /// A file that waits in a tier is moved to its place, `target`: the version with this number, of what lies in a directory.
-    Drain { directory: PathBuf, target: PathBuf, generation: u64, file: WaitingFile },
-    /// The file that waits of a directory is encoded anew, at this level.
-    Improve { directory: PathBuf, level: EncodingLevel },
+    Drain { directory: PathBuf, target: PathBuf, generation: u64 },
+    /// The version with this number, which waits to be moved, is encoded anew at this level.
+    Improve { generation: u64, level: EncodingLevel },
     /// A file is packed.
     Pack(Due),
     /// Chunks of an open file are encoded.
@@ -41,6 +40,16 @@ impl Todo {
     pub(super) fn directory(&self) -> Option<&Path> {
         match self {
             Self::Deliver { directory, .. } | Self::Drain { directory, .. } => Some(directory),
+            _ => None,
+        }
+    }
+
+    /// The version of a file that was handed over; `None` of others, or if nobody knows it.
+    pub(super) fn generation(&self) -> Option<u64> {
+        match self {
+            Self::Deliver { generation, .. } | Self::Drain { generation, .. } | Self::Improve { generation, .. } => {
+                Some(*generation).filter(|generation| *generation > 0)
+            }
             _ => None,
         }
     }
@@ -91,52 +100,11 @@ impl Jobs {
         Some(running)
     }
 
-    /// The oldest version that waits to be moved, if none is being moved: they move one after the other. If another version of the same
-    /// file was to be moved before, that comes first: the queue keeps versions of a file in their order.
-    pub(super) fn next_to_drain(&self) -> Option<u64> {
-        let version = |todo: &Todo| match todo {
-            Todo::Drain { generation, target, .. } => Some((*generation, target.clone())),
-            _ => None,
-        };
-        if self.running.values().any(|job| version(&job.todo).is_some()) {
-            return None;
-        }
-        let waiting: Vec<_> = self.queue.waiting().filter_map(version).collect();
-        let (_, oldest) = waiting.iter().min_by_key(|(generation, _)| *generation)?;
-        waiting.iter().find(|(_, target)| target == oldest).map(|(generation, _)| *generation)
-    }
-
-    /// Bytes of files that wait to be moved, or are being moved.
-    pub(super) fn to_drain(&self) -> u64 {
-        let (waiting, moving) = self.row();
-        waiting.iter().fold(moving, |sum, (_, file)| sum.saturating_add(file.bytes))
-    }
-
-    /// Files that wait to be moved, in the order in which they are, with their directories; and bytes of what is being moved.
-    pub(super) fn row(&self) -> (Vec<(PathBuf, WaitingFile)>, u64) {
-        let mut waiting = BTreeMap::new();
-        for todo in self.queue.waiting() {
-            if let Todo::Drain { directory, generation, file, .. } = todo {
-                waiting.insert(*generation, (directory.clone(), file.clone()));
-            }
-        }
-        let bytes = |job: &RunningJob| if let Todo::Drain { file, .. } = &job.todo { file.bytes } else { 0 };
-        (waiting.into_values().collect(), self.running.values().map(bytes).sum())
-    }
-
-    /// The file that waits of a directory.
-    pub(super) fn waiting_in(&mut self, directory: &Path) -> Option<&mut WaitingFile> {
-        self.queue.waiting_mut().find_map(|(_, todo)| match todo {
-            Todo::Drain { directory: of, file, .. } if of == directory => Some(file),
-            _ => None,
-        })
-    }
-
-    /// True if the next file that is moved is that of a directory, and none is being moved.
-    pub(super) fn is_next_to_drain(&self, directory: &Path) -> bool {
-        let next = self.next_to_drain();
-        let is_it = |todo: &Todo| matches!(todo, Todo::Drain { directory: of, generation, .. } if of == directory && next == Some(*generation));
-        next.is_some() && self.queue.waiting().any(is_it)
+    /// The directories of what was handed over of these versions, as far as something is done about them.
+    pub(super) fn directories_of(&self, generations: &[u64]) -> Vec<PathBuf> {
+        let all = self.queue.waiting().chain(self.running.values().map(|job| &job.todo));
+        let is_one = |todo: &&Todo| todo.generation().is_some_and(|generation| generations.contains(&generation));
+        all.filter(is_one).filter_map(Todo::directory).map(Path::to_owned).collect()
     }
 
     /// True if there is more to do than to move files and to encode them anew.
@@ -145,20 +113,11 @@ impl Jobs {
         self.queue.waiting().any(is_more) || self.running.values().any(|job| is_more(&job.todo))
     }
 
-    /// The directory of the file that is encoded anew, or is about to be.
-    pub(super) fn improving(&self) -> Option<&Path> {
-        let all = self.running.values().map(|job| &job.todo).chain(self.queue.waiting());
-        all.into_iter().find_map(|todo| match todo {
-            Todo::Improve { directory, .. } => Some(directory.as_path()),
-            _ => None,
-        })
-    }
-
-    /// Stops to encode files anew.
-    pub(super) fn stop_improving(&mut self) {
+    /// Stops to encode a file anew. Returns the version if that was not begun.
+    pub(super) fn stop_improving(&mut self) -> Option<u64> {
         let is_one = |todo: &Todo| matches!(todo, Todo::Improve { .. });
-        self.queue.take(is_one);
         self.running.values().filter(|job| is_one(&job.todo)).for_each(RunningJob::stop);
+        self.queue.take(is_one).iter().find_map(Todo::generation)
     }
 
     /// Families and bytes of files that wait to be made.

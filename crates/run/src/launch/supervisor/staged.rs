@@ -9,7 +9,7 @@ use knarr_array::error::Result;
 use knarr_capture::{HandedOver, TierPlace};
 use knarr_choose::place::objective::Objective;
 use knarr_choose::place::outlook::{Outlook, ToCome};
-use knarr_config::{FileRule, StageRule};
+use knarr_config::{FileRule, StageRule, Time};
 
 use super::Supervisor;
 use super::running_jobs::Todo;
@@ -37,13 +37,21 @@ impl Supervisor<'_> {
         (Some(staging), spools.map(|(_, spool)| spool).collect())
     }
 
+    /// Seconds since the run has begun.
+    pub(super) fn now(&self) -> f64 {
+        self.since.elapsed().as_secs_f64()
+    }
+
     /// A file was closed that may wait in a tier.
     pub(super) fn closed_for_stage(&mut self, handed: &HandedOver) {
         if handed.rule.stage().is_none() {
             return;
         }
-        let now = self.since.elapsed().as_secs_f64();
-        self.promises.accepted(handed.generation, now);
+        let now = self.now();
+        // Moving it out of memory takes its time, too. What the program has written itself lies in a tier.
+        let within = handed.rule.stage().filter(|_| handed.reserved.is_none()).and_then(|rule| rule.local_within);
+        let local_by = within.map(|Time(within)| now + within.as_secs_f64() / 2.0);
+        self.stage.accepted(handed.generation, &handed.target, local_by, now);
         if self.ended.is_none() {
             self.planner.closed(handed.bytes, now);
         }
@@ -126,13 +134,13 @@ impl Supervisor<'_> {
         let drain = rule.drain.map_or(drain, |most| drain.min(most.0));
         let to_come = match self.ended {
             Some(_) => ToCome::NOTHING,
-            None => self.planner.to_come(self.since.elapsed().as_secs_f64(), drain),
+            None => self.planner.to_come(self.now(), drain),
         };
         let cores = self.setup.engine.jobs;
         // While the program computes one thread encodes.
         let idle_cores = if self.ended.is_some() { cores as f64 } else { self.load.idle_cores(cores).min(1.0) };
         Some(Outlook {
-            queued: self.jobs.to_drain() as f64,
+            queued: self.stage.to_move() as f64,
             to_come,
             memory: place.most as f64,
             room,
@@ -181,15 +189,15 @@ impl Supervisor<'_> {
             HandedOver::free_values(&directory);
         }
         if is_local {
-            self.promises.local(handed.generation, self.since.elapsed().as_secs_f64());
             // Other nodes have to keep their parts until then.
             self.setup.nodes.notify(&handed, Ok(Fate::Staged));
         }
         // What is known of it is to lie beside it.
         file.family = file.family.filter(|_| is_local);
         let (target, generation) = (handed.target, handed.generation);
+        self.stage.waits((generation, &target), file, is_local, self.now());
         let keys = [directory.clone(), target.clone()].map(Key::Path);
-        let todo = Todo::Drain { directory, target, generation, file };
+        let todo = Todo::Drain { directory, target, generation };
         self.jobs.queue.push(Class::Drain, keys, cost::MOVING, todo);
         if self.setup.names.is_awaited() {
             self.hasten();

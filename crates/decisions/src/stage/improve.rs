@@ -20,7 +20,7 @@ pub struct WaitingFile {
 
 /// What there is for it.
 #[derive(Debug, Clone, Copy)]
-pub struct Means {
+pub(super) struct Means {
     /// Bytes of the file that is being moved, which comes before the others.
     pub moving: u64,
     /// Bytes a second that the last tier takes.
@@ -39,7 +39,7 @@ const SMALL: u64 = 1 << 20;
 impl Planner {
     /// The number of the file that is encoded anew, in the order in which `files` are moved, and the level; `None` if there is
     /// time for none, or if none would become smaller.
-    pub fn to_improve(&self, files: &[WaitingFile], means: Means) -> Option<(usize, EncodingLevel)> {
+    pub(super) fn to_improve(&self, files: &[WaitingFile], means: Means) -> Option<(usize, EncodingLevel)> {
         if means.cores <= 0.0 || means.drain <= 0.0 {
             return None;
         }
