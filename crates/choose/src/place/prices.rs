@@ -61,9 +61,14 @@ impl<const R: usize> Prices<R> {
     /// The prices at which all that is to be done costs least: each thing in its turn, in its cheapest way that there is room for.
     /// Where things do not fit piece by piece, the largest should come first. If nothing is cheaper than these prices, they stay.
     pub fn search(self, demand: &[Work<'_, R>], resources: &[Resource; R]) -> Self {
+        let mut best = (self.cost_of_all(demand, resources), self);
+        let least = Self(resources.map(|resource| resource.least));
+        // What everybody takes who pays the least can be had: no other prices are better.
+        if resources.iter().enumerate().all(|(index, of)| least.used(demand, index) <= of.capacity) {
+            return if least.cost_of_all(demand, resources) < best.0 { least } else { best.1 };
+        }
         let tried: Vec<Vec<f64>> = resources.iter().enumerate().map(|(index, of)| of.prices(demand, index)).collect();
         let mut chosen = [0; R];
-        let mut best = (self.cost_of_all(demand, resources), self);
         loop {
             let mut prices = Self::NONE;
             for (price, (tried, chosen)) in prices.0.iter_mut().zip(tried.iter().zip(&chosen)) {

@@ -51,6 +51,7 @@ use knarr_capture::processes::System;
 use knarr_decisions::ledger::Ledger;
 use load::Load;
 use running_jobs::{Jobs, Todo};
+use staged::Monitored;
 use undelivered::Deliveries;
 use written::WrittenFiles;
 
@@ -84,6 +85,7 @@ pub(super) struct Supervisor<'a> {
     /// What becomes of files that wait in tiers.
     stage: Stage,
     load: Load,
+    monitored: Monitored,
     since: Instant,
     deliveries: Deliveries,
     /// Files that the program may want back as it has made them.
@@ -145,6 +147,7 @@ impl<'a> Supervisor<'a> {
             choosing: ChoosingCosts::default(),
             stage: Stage::default(),
             load: Load::new(),
+            monitored: Monitored::of(setup.snapshot.spool.as_ref()),
             since: Instant::now(),
             deliveries: Deliveries::default(),
             packed: Arc::new(PackedFiles::new(setup.spool.as_ref().map(Spool::path))),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use knarr_array::error::Result;
-use knarr_capture::{HandedOver, TierPlace};
+use knarr_capture::{HandedOver, SpoolPlace};
 use knarr_choose::place::objective::Objective;
 use knarr_choose::place::outlook::{Outlook, ToCome};
 use knarr_config::{FileRule, StageRule, Time};
@@ -22,9 +22,31 @@ use knarr_decisions::level::EncodingLevel;
 use knarr_decisions::plan_cache::Family;
 use knarr_decisions::queue::{Class, JobId, Key};
 use knarr_routes::compress::Repacked;
+use knarr_tier::{Account, Tier};
 
 /// Bytes a second of the last tier, before anything was measured.
 const USUAL_DRAIN: f64 = 200e6;
+
+/// The tiers as they are looked at before each decision: opened once.
+pub(super) struct Monitored {
+    /// Those in which files wait.
+    waiting: Vec<Arc<dyn Tier>>,
+    /// What is counted of the last one.
+    last: Option<Account>,
+}
+
+impl Monitored {
+    pub(super) fn of(place: Option<&SpoolPlace>) -> Self {
+        let (mut waiting, mut last) = (Vec::new(), None);
+        if let Some(place) = place
+            && let Some(number) = place.places.len().checked_sub(1)
+        {
+            waiting.extend((0..number).filter_map(|number| Some(place.tier(number)?.0)));
+            last = place.account(number);
+        }
+        Self { waiting, last }
+    }
+}
 
 impl Supervisor<'_> {
     /// Where a file may wait, and the spools in which what is known of it goes; nothing if it is not to wait.
@@ -120,16 +142,15 @@ impl Supervisor<'_> {
 
     fn look_out(&mut self, rule: &StageRule, bytes: u64) -> Option<Outlook> {
         let place = self.setup.snapshot.spool.as_ref()?;
-        let (last, waiting) = place.places.split_last()?;
-        let held = |(number, _): (usize, &TierPlace)| {
-            let (tier, _) = place.tier(number)?;
+        let last = place.places.last()?;
+        let held = |tier: &Arc<dyn Tier>| {
             let (left, taken) = (tier.left().bytes, tier.account().taken().bytes);
             let room = left.saturating_add(taken).min(tier.account().limit().bytes);
             // Half a file is not there.
-            Some((room - room.checked_rem(bytes).unwrap_or(0)) as f64)
+            (room - room.checked_rem(bytes).unwrap_or(0)) as f64
         };
-        let room = waiting.iter().enumerate().filter_map(held).sum();
-        let measured = place.account(waiting.len()).and_then(|account| account.bytes_per_second());
+        let room = self.monitored.waiting.iter().map(held).sum();
+        let measured = self.monitored.last.as_ref().and_then(Account::bytes_per_second);
         let drain = measured.or(last.rate).unwrap_or(USUAL_DRAIN);
         let drain = rule.drain.map_or(drain, |most| drain.min(most.0));
         let to_come = match self.ended {
