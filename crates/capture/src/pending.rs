@@ -18,14 +18,17 @@ impl HandedOver {
     pub fn enter(&self, names: &Names, directory: &Path, may_wait: bool) -> Result<()> {
         let made = self.rule.made_of(&self.target);
         let is_in_bucket = url_of(&made).is_some();
-        let Some(place) = place_of(directory).filter(|_| !is_in_bucket) else {
+        // A file has its name as long as it waits in a tier on its way there.
+        let is_named = !is_in_bucket || self.rule.place.is_some();
+        let Some(place) = place_of(directory).filter(|_| is_named) else {
             // Nothing gets a name here.
             return Ok(());
         };
         let kind = Kind { may_be_given_up: self.parts.is_empty(), ..Kind::default() };
         let notes = Notes { is_maker: self.maker().is_none(), may_wait };
         let store = Kind { is_directory: true, ..kind };
-        let of_store = if made == self.target { Ok(()) } else { enter(names, &made, place, store, &notes) };
+        let of_store =
+            if made == self.target || is_in_bucket { Ok(()) } else { enter(names, &made, place, store, &notes) };
         of_store.and(enter(names, &self.target, place, kind, &notes))
     }
 }

@@ -72,9 +72,7 @@ impl TryFrom<String> for Output {
             "netcdf4" => Ok(Self::Netcdf4),
             "classic" => Ok(Self::Classic),
             "zarr" => Ok(Self::Zarr),
-            _ if is_written(&text) && text.split_once("://").is_some_and(|(_, rest)| is_place(rest)) => {
-                Ok(Self::At(text))
-            }
+            _ if is_below_bucket(&text) => Ok(Self::At(text)),
             _ => {
                 let urls = written_schemes().map(|scheme| format!("{scheme}://BUCKET or {scheme}://BUCKET/PREFIX"));
                 let urls = urls.collect::<Vec<_>>().join(", ");
@@ -85,7 +83,11 @@ impl TryFrom<String> for Output {
     }
 }
 
-/// True for a bucket, or a prefix in it.
+/// True for the URL of a bucket to which is written, or of a prefix in it.
+pub(super) fn is_below_bucket(url: &str) -> bool {
+    is_written(url) && url.split_once("://").is_some_and(|(_, rest)| is_place(rest))
+}
+
 fn is_place(rest: &str) -> bool {
     let rest = rest.strip_suffix('/').unwrap_or(rest);
     rest.split('/').all(|part| !matches!(part, "" | "." | ".."))

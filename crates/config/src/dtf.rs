@@ -139,7 +139,7 @@ impl Section {
                 // Both write it with PnetCDF.
                 let output = (self.write_only == Some(true)).then_some(Output::Classic);
                 let keys = RouteRule::Transfer(transfer, CompressRule { output, ..CompressRule::default() });
-                let rule = FileRule { pattern: pattern.clone(), keys, directory: PathBuf::new() };
+                let rule = FileRule { pattern: pattern.clone(), keys, directory: PathBuf::new(), place: None };
                 checks::check(&rule, &[])?;
                 rules.push(rule);
             }

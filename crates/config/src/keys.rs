@@ -47,7 +47,8 @@ pub(super) fn rule(text: &str, file: Spanned<DeValue<'_>>) -> Result<FileRule> {
     flat.remove("route");
     let keys = Keys { text, route, span, flat };
     let place = format!("[[file]] pattern '{pattern}'");
-    Ok(FileRule { keys: keys.read().map_err(|error| error.at(place))?, pattern, directory: PathBuf::new() })
+    let keys = keys.read().map_err(|error| error.at(place))?;
+    Ok(FileRule { keys, pattern, directory: PathBuf::new(), place: None })
 }
 
 /// The keys of a rule that have not been read yet.

@@ -113,9 +113,11 @@ impl Config {
         tier::check(&tier)?;
         // Every rule is resolved once now, so that a mistake shows before any work is done.
         let rule = |file: Spanned<DeValue<'_>>| {
-            let rule = keys::rule(text, file)?;
+            let mut rule = keys::rule(text, file)?;
             let place = |error: Error| error.at(format!("[[file]] pattern '{}'", rule.pattern));
-            checks::check(&rule, &tier).map_err(place).map(|()| rule)
+            checks::check(&rule, &tier).map_err(place)?;
+            rule.place = tier.last().filter(|_| rule.stage().is_some()).and_then(TierRule::url).map(str::to_owned);
+            Ok(rule)
         };
         let file = rules.into_iter().flatten().map(rule).collect::<Result<_>>()?;
         Ok(Self { machine, site, tier, file })

@@ -26,6 +26,9 @@ pub struct FileRule {
     /// Where the configuration lies: in a bucket, files have the names that they have below it. Empty if that is not known.
     #[serde(with = "path_bytes", default)]
     pub directory: PathBuf,
+    /// The URL below which files are put that have waited in tiers; `None` if they are to be where the program has them.
+    #[serde(default)]
+    pub place: Option<String>,
 }
 
 /// What a route is asked for.
@@ -111,16 +114,21 @@ impl FileRule {
 
     /// What is made of the values that a program hands over for `file`, an absolute path: another path, or a URL.
     pub fn made_of(&self, file: &Path) -> PathBuf {
-        match self.compress().output() {
-            Output::Netcdf4 | Output::Classic => file.to_owned(),
-            Output::Zarr => store_of(file),
-            Output::At(url) => {
-                // Files of other directories keep these, too.
-                let below = |top: &Path| file.strip_prefix(top).ok().filter(|name| name.is_relative());
-                let name = below(&self.directory).or_else(|| below(Path::new("/"))).unwrap_or(file);
-                PathBuf::from(format!("{}/{}", url.trim_end_matches('/'), store_of(name).to_string_lossy()))
-            }
+        // Files of other directories keep these, too.
+        let below = |top: &Path| file.strip_prefix(top).ok().filter(|name| name.is_relative());
+        let name = || below(&self.directory).or_else(|| below(Path::new("/"))).unwrap_or(file);
+        let at = |url: &str, name: &Path| format!("{}/{}", url.trim_end_matches('/'), name.to_string_lossy()).into();
+        match (&self.place, self.compress().output()) {
+            (Some(url), _) => at(url, name()),
+            (None, Output::Netcdf4 | Output::Classic) => file.to_owned(),
+            (None, Output::Zarr) => store_of(file),
+            (None, Output::At(url)) => at(url, &store_of(name())),
         }
+    }
+
+    /// The URL below which what is made of files is put; `None` if that is on a file system.
+    pub fn bucket(&self) -> Option<&str> {
+        self.place.as_deref().or_else(|| self.compress().output().url())
     }
 
     /// How restart files are merged and compressed into a set.
@@ -189,5 +197,13 @@ mod tests {
         for directory in ["/other", "/run/o", ""] {
             assert_eq!(made("s3://b", directory, "/run/out/hist"), Path::new("s3://b/run/out/hist.zarr"));
         }
+        let tiers = "[[tier]]\nname = \"a\"\npath = \"a\"\n[[tier]]\nname = \"b\"\npath = \"s3://bucket/runs\"\n";
+        let text = format!(
+            "{tiers}[[file]]\npattern = \"*\"\nroute = \"stage\"\n[[file]]\npattern = \"*.log\"\nroute = \"file\"\n"
+        );
+        let rules = Config::parse(&text).unwrap().file;
+        let staged = FileRule { directory: "/run".into(), ..rules[0].clone() };
+        assert_eq!(staged.made_of(Path::new("/run/out/hist.1.nc")), Path::new("s3://bucket/runs/out/hist.1.nc"));
+        assert_eq!((staged.bucket(), rules[1].bucket()), (Some("s3://bucket/runs"), None));
     }
 }

@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_flow::engine::parse_size;
+use knarr_flow::urls::{in_words, url_of, written_schemes};
 use serde::{Deserialize, Serialize};
+
+use super::compress::is_below_bucket;
 
 /// The memory that all processes of a node share.
 pub const MEMORY: &str = "/dev/shm";
@@ -17,7 +20,7 @@ const MOST: usize = 6;
 pub struct TierRule {
     /// By which reports name it.
     pub name: String,
-    /// A directory; a relative one counts from the configuration file.
+    /// A directory; a relative one counts from the configuration file. The last tier may be in a bucket: `s3://BUCKET/PREFIX`.
     pub path: PathBuf,
     /// Bytes that files of a run may take there; what the file system has if it is not said.
     pub capacity: Option<Size>,
@@ -86,6 +89,11 @@ impl TierRule {
     pub fn is_memory(&self) -> bool {
         self.path == Path::new(MEMORY)
     }
+
+    /// The URL below which files are put, if the tier is in a bucket.
+    pub fn url(&self) -> Option<&str> {
+        url_of(&self.path)
+    }
 }
 
 /// Refuses tiers that contradict each other.
@@ -102,6 +110,17 @@ pub(super) fn check(tiers: &[TierRule]) -> Result<()> {
         }
         if tiers.iter().take(number).any(is_named) {
             return Err(place(refuse("two tiers have this name or this path".to_owned())));
+        }
+        if let Some(url) = tier.url() {
+            if !is_below_bucket(url) {
+                let urls = in_words(written_schemes());
+                let what = format!("no files are put at '{url}': tiers are directories and buckets ({urls})");
+                return Err(place(refuse(what).hint("write s3://BUCKET or s3://BUCKET/PREFIX")));
+            }
+            if number + 1 < tiers.len() {
+                let what = "files wait on disks, and only their place may be in a bucket".to_owned();
+                return Err(place(refuse(what).hint("name this tier last")));
+            }
         }
         if tier.is_memory() && number > 0 {
             return Err(place(refuse("memory is the fastest tier".to_owned()).hint("name it first")));
@@ -164,6 +183,9 @@ emulate = { rate = "29MB/s", shared = true }
             ("shared = true }", "shared = true }\ncapacity = \"1G\"", "where files stay"),
             ("capacity = \"320M\"", "emulate = { rate = \"1GB/s\" }", "memory is not emulated"),
             ("capacity = \"320M\"", "size = \"320M\"", "size"),
+            ("\"nvme\"\ncapacity", "\"s3://bucket\"\ncapacity", "only their place"),
+            ("path = \".\"", "path = \"https://there.org/a\"", "no files are put at"),
+            ("path = \".\"", "path = \"s3://\"", "no files are put at"),
         ] {
             let error = error(from, to);
             assert!(error.contains(word), "{from}: {error}");

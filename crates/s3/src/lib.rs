@@ -2,7 +2,7 @@
 //!
 //! The one place with an asynchronous runtime: callers block, each in its own thread. Reading order: [`server`] (what a
 //! kind of server is), [`bucket`], [`web`], [`address`] (what a URL names), [`client`] (what reaches it), [`http_error`] (what users hear of failures), [`read`], [`sending`],
-//! [`parts`], [`upload`], [`mutable`].
+//! [`parts`], [`object`], [`upload`], [`mutable`].
 #![forbid(unsafe_code)]
 
 mod address;
@@ -10,6 +10,7 @@ mod bucket;
 mod client;
 mod http_error;
 mod mutable;
+mod object;
 mod parts;
 mod read;
 mod runtime;
@@ -25,11 +26,12 @@ use knarr_array::error::{Error, Result};
 use knarr_flow::mutable_store::MutableStore;
 use knarr_flow::output::Store;
 use knarr_flow::read_store::ReadStore;
-use knarr_flow::urls::{Contents, StoreResolver, is_written};
+use knarr_flow::urls::{Contents, ObjectUpload, StoreResolver, is_written};
 
 use address::Address;
 use client::Client;
 use mutable::MutableBucket;
+use object::Object;
 use read::Remote;
 use runtime::Blocking;
 use server::Variables;
@@ -81,6 +83,12 @@ impl StoreResolver for ObjectStores {
 
     fn create(&self, url: &str, contents: Contents, force: bool) -> Result<Box<dyn Store>> {
         Ok(Box::new(Upload::create(self.client(written(url)?)?, contents, force)?))
+    }
+
+    fn upload(&self, url: &str) -> Result<Box<dyn ObjectUpload>> {
+        let none = || Error::usage("this is the URL of a bucket, and of no object in it").at(url);
+        let (folder, key) = written(url)?.split().ok_or_else(none)?;
+        Ok(Box::new(Object::new(self.client(folder)?, &key)))
     }
 
     fn change(&self, url: &str) -> Result<Arc<dyn MutableStore>> {

@@ -1,19 +1,15 @@
 //! An existing store whose objects are replaced one by one.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use knarr_array::error::{Error, Result};
+use knarr_array::error::Result;
 use knarr_flow::mutable_store::{MutableStore, StoreLock};
 use knarr_flow::read_store::ReadStore;
+use knarr_flow::urls::ObjectUpload as _;
 
 use crate::client::Client;
-use crate::parts::Growing;
+use crate::object::Object;
 use crate::read::Remote;
-use crate::sending::Sending;
-
-/// Time that parts of an object have to come to an end after one has failed.
-const ENDING: Duration = Duration::from_secs(5);
 
 /// A folder of a bucket that is changed.
 #[derive(Debug)]
@@ -37,22 +33,9 @@ impl MutableStore for MutableBucket {
     }
 
     fn put(&self, key: &str, bytes: &[u8]) -> Result<()> {
-        let place = |error: Error| error.at_once(key).at_once(&self.client.address.url);
-        let mut sending = Sending::new(self.client.runtime.clone());
-        let mut object = Growing::new(key);
-        let pushed = object.push(&self.client, &mut sending, bytes);
-        let unfinished = object.unfinished();
-        let sent = pushed.and_then(|()| object.finish(&self.client, &mut sending)).and_then(|()| sending.wait());
-        if let (Err(_), Some(unfinished)) = (&sent, unfinished) {
-            // The server keeps parts of what is never completed.
-            sending.stop(ENDING);
-            self.client.runtime.wait(async {
-                if let Some(mut upload) = unfinished.lock().await.take() {
-                    let _ = upload.abort().await;
-                }
-            });
-        }
-        sent.map_err(place)
+        let mut object = Box::new(Object::new(self.client.clone(), key));
+        object.write(bytes)?;
+        object.finish()
     }
 
     fn put_all(&self, objects: &[(String, Vec<u8>)]) -> Result<()> {

@@ -193,9 +193,7 @@ fn begun(wanted: &Wanted, ranks: &Ranks, spools: &RankSpools, begins: Begins) ->
         FileStart::Passed(Some("the launcher is gone: nobody would take its values".to_owned()))
     } else if !is_transfer && is_taken_by_others(wanted.spool) {
         FileStart::Passed(Some("values that could not be delivered take the memory that is for its own".to_owned()))
-    } else if wanted.rule.compress().output().url().is_some()
-        && target.as_os_str().as_bytes().iter().any(u8::is_ascii_control)
-    {
+    } else if wanted.rule.bucket().is_some() && target.as_os_str().as_bytes().iter().any(u8::is_ascii_control) {
         FileStart::Passed(Some("no object in a bucket can have its name".to_owned()))
     } else if is_new && wanted.rule.made_of(target).exists() {
         let made = wanted.rule.made_of(target);

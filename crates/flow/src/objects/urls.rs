@@ -65,6 +65,21 @@ pub struct Contents {
     pub is_mark: fn(&str) -> bool,
 }
 
+/// An object that is sent. Unless it is finished there is none, or the older one.
+pub trait ObjectUpload: Send {
+    /// Adds bytes to the end.
+    ///
+    /// # Errors
+    /// `Write`.
+    fn write(&mut self, bytes: &[u8]) -> Result<()>;
+
+    /// Returns when the server has all of it.
+    ///
+    /// # Errors
+    /// `Write`.
+    fn finish(self: Box<Self>) -> Result<()>;
+}
+
 /// Opens stores by their URLs. A program that reaches no network has none.
 pub trait StoreResolver: Send + Sync {
     /// The objects whose URLs begin with this one.
@@ -85,6 +100,12 @@ pub trait StoreResolver: Send + Sync {
     /// `Exists` if objects are there and may not be replaced, `Unsupported` for a scheme that is only read, `Usage` as
     /// above, `Write`.
     fn create(&self, url: &str, contents: Contents, force: bool) -> Result<Box<dyn Store>>;
+
+    /// A new object with this URL, which takes the place of an older one when it is whole.
+    ///
+    /// # Errors
+    /// `Unsupported` for a scheme that is only read, `Usage` if it is no URL of an object or there are no credentials.
+    fn upload(&self, url: &str) -> Result<Box<dyn ObjectUpload>>;
 
     /// The store at this URL, to be changed in place.
     ///

@@ -32,9 +32,9 @@ use serde::{Deserialize, Serialize};
 use crate::launch::jobs::kind::kind_of;
 use crate::launch::jobs::pack::is_short;
 use crate::launch::jobs::packed::PackedFiles;
-use crate::launch::jobs::stage::drain::Drain;
+use crate::launch::jobs::stage::drain::{Drain, Way};
 use crate::launch::jobs::stage::packed::Packing;
-use crate::launch::jobs::stage::room::Staging;
+use crate::launch::jobs::stage::room::{Staging, summed};
 use crate::launch::jobs::stage::seal::Seal;
 use crate::launch::jobs::tasks::{Made, Mask};
 use crate::launch::outcome::Outcome;
@@ -86,9 +86,9 @@ impl Task for Deliver {
         let options = RepackOptions { replaces, command, when, classic_above, ..RepackOptions::default() };
         // Other places are looked at when the program creates the file.
         if let Some(url) = url_of(&output).filter(|_| *is_new)
-            && is_store(engine, url)?
+            && (rule.place.is_some() && is_object(engine, url)? || rule.place.is_none() && is_store(engine, url)?)
         {
-            return Err(Error::new(ErrorKind::Exists, "the program wants nothing replaced, and a store is there")
+            return Err(Error::new(ErrorKind::Exists, "the program wants nothing replaced, and something is there")
                 .hint("remove it, and have this one made by 'knarr run --recover'")
                 .at(url));
         }
@@ -110,6 +110,18 @@ impl Task for Deliver {
                 Err(error) => return Err(error),
             }
         }
+        if let Some(url) = rule.place.as_ref().and(url_of(&output)) {
+            // No tier has room, or the run is over that has tiers.
+            let here = directory.join(UNPLACED);
+            let options = RepackOptions { replaces: Replaces::Anything, is_private: true, ..options };
+            let made = write_source(engine, source, (&here, kind), &settings, &options, progress)?;
+            let (found, checksum) = summed(&here, None)?;
+            let way = Way::of((&here, found.len(), checksum), &handed, staging.as_ref())?;
+            way.to_bucket(url, engine, progress)?;
+            handed.note_made(&directory);
+            let repacked = Repacked { input_bytes: plain_bytes, ..made };
+            return Ok(Made { repacked, is_file: false, is_staged: false });
+        }
         let made = match write_source(engine, source, (&output, kind), &settings, &options, progress) {
             // The program does not know of Zarr.
             Err(error) if error.kind() == ErrorKind::Unsupported && output != *target => {
@@ -129,6 +141,8 @@ impl Task for Deliver {
     }
 }
 
+/// Name of a file on its way to a bucket for which no tier has room; it goes with its directory.
+const UNPLACED: &str = "unplaced";
 /// Files up to this size are as the program's library writes them, if they would be larger otherwise.
 const SMALL: u64 = 1 << 20;
 
@@ -459,6 +473,16 @@ impl DeliverJob {
         };
         if self.directory.exists() { Outcome::Undelivered(error, self.directory.clone()) } else { Outcome::Lost(error) }
     }
+}
+
+/// True if an object is there.
+///
+/// # Errors
+/// Why that is not known.
+fn is_object(engine: &Engine, url: &str) -> Result<bool> {
+    let stores = engine.stores.as_ref().ok_or_else(|| Error::internal("a run without a network"))?;
+    let found = stores.object(url)?.map_or(Ok(false), |(store, key)| store.has(&key));
+    found.map_err(|error| error.at_once(url))
 }
 
 /// True if a store is there.

@@ -289,7 +289,7 @@ fn check_buckets(config: &Config, component: Option<&str>, engine: &Engine) -> R
     // Of a file that another component writes, it makes nothing.
     let is_own =
         |rule: &&FileRule| rule.route() != Route::Transfer || component.is_none_or(|own| rule.transfer().from() == own);
-    let urls = config.file.iter().filter(is_own).filter_map(|rule| rule.compress().output().url());
+    let urls = config.file.iter().filter(is_own).filter_map(FileRule::bucket);
     for url in urls.collect::<BTreeSet<_>>() {
         let stores = engine.stores.as_ref().ok_or_else(|| Error::internal("a run without a network"))?;
         // Whether it is there says nothing; an answer does.

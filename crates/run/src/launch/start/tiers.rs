@@ -1,6 +1,6 @@
 //! The tiers that `[[tier]]` names.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use knarr_array::error::{Error, Result};
@@ -20,25 +20,29 @@ pub(in crate::launch) fn places(config: &Config, directory: &Path) -> Result<Vec
     let below = config.tier.iter().filter(|tier| !tier.is_memory());
     let last = config.tier.last();
     let of = |rule: &TierRule| {
+        let place = |path: PathBuf| TierPlace {
+            name: rule.name.clone(),
+            path,
+            capacity: rule.capacity.map(|size| size.0),
+            rate: rule.emulate.map(|emulation| emulation.rate.0),
+            is_shared: rule.emulate.is_some_and(|emulation| emulation.shared),
+        };
+        if rule.url().is_some() {
+            return Ok(place(rule.path.clone()));
+        }
         let path = directory.join(&rule.path);
         let made = std::fs::create_dir_all(&path).and_then(|()| std::fs::canonicalize(&path));
-        let place = || format!("[[tier]] '{}'", rule.name);
-        let path = made.map_err(|error| Error::write(&path, &error).at(place()))?;
+        let at = |error: Error| error.at(format!("[[tier]] '{}'", rule.name));
+        let path = made.map_err(|error| at(Error::write(&path, &error)))?;
         // Where files stay is the program's business.
         let may_write = || rustix::fs::access(&path, Access::WRITE_OK | Access::EXEC_OK);
         if last != Some(rule)
             && let Err(error) = may_write()
         {
             let hint = "name a directory in which this user may write";
-            return Err(Error::write(&path, &error.into()).hint(hint).at(place()));
+            return Err(at(Error::write(&path, &error.into()).hint(hint)));
         }
-        Ok(TierPlace {
-            name: rule.name.clone(),
-            path,
-            capacity: rule.capacity.map(|size| size.0),
-            rate: rule.emulate.map(|emulation| emulation.rate.0),
-            is_shared: rule.emulate.is_some_and(|emulation| emulation.shared),
-        })
+        Ok(place(path))
     };
     below.map(of).collect()
 }

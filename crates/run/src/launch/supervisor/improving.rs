@@ -18,10 +18,10 @@ use super::running_jobs::Todo;
 use crate::launch::jobs::cost;
 use crate::launch::jobs::stage::improve::{Improve, Improved};
 use crate::launch::news::{News, spawn};
-use knarr_decisions::stage::improve::WaitingFile;
 use knarr_decisions::level::EncodingLevel;
 use knarr_decisions::plan_cache::Family;
 use knarr_decisions::queue::{Class, JobId};
+use knarr_decisions::stage::improve::WaitingFile;
 
 /// A core of which less is idle is the program's.
 const IDLE: f64 = 0.5;

@@ -57,7 +57,7 @@ impl Supervisor<'_> {
             self.setup.notices.warn(&format!("{path}: {error}\n  its values are kept, the program goes on{then}"));
         }
         // Ranks that wait for the outcome look for it there.
-        if handed.rule.compress().wait.is_none() {
+        if handed.rule.compress().wait.is_none() && !self.is_in_tier(directory) {
             self.move_out(vec![(directory.to_owned(), handed)]);
         }
     }
@@ -97,5 +97,5 @@ fn may_pass(error: &Error) -> bool {
 }
 
 pub(super) fn is_for_bucket(handed: &HandedOver) -> bool {
-    handed.rule.compress().output().url().is_some()
+    handed.rule.bucket().is_some()
 }

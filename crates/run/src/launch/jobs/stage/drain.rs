@@ -1,14 +1,17 @@
-//! Moves a file of route `stage` from the tier in which it waits to its place. Its bytes stay what they are.
+//! Moves a file of route `stage` from the tier in which it waits to its place, on a file system or in a bucket. Its bytes stay what they
+//! are.
 
 use std::fs::{File, FileTimes};
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use knarr_array::error::{Error, Result};
+use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_capture::{HandedOver, Image};
 use knarr_flow::engine::{Engine, Progress};
 use knarr_flow::output::AtomicFile;
+use knarr_flow::read_store::Part;
+use knarr_flow::urls::{StoreResolver, url_of};
 use knarr_routes::compress::Repacked;
 use knarr_tier::{Account, Bucket, Space};
 use serde::{Deserialize, Serialize};
@@ -39,51 +42,145 @@ impl Task for Drain {
         let gone = || Error::corrupt("the file that waited in a tier is gone").at(directory.display().to_string());
         let (image, path) = Image::<(Repacked, bool)>::of(&directory)?.ok_or_else(gone)?;
         let Image { bytes, checksum, made: (repacked, is_file) } = image;
-        let source = File::open(&path).map_err(|error| Error::read(&path, &error))?;
-        let target = &handed.target;
-        let mut output = AtomicFile::create(target, handed.replaces(target, &directory))?;
+        let way = Way::of((&path, bytes, checksum), &handed, staging.as_ref())?;
+        let made = handed.rule.made_of(&handed.target);
+        match url_of(&made).filter(|_| handed.rule.place.is_some()) {
+            Some(url) => way.to_bucket(url, engine, progress)?,
+            None => way.to_file(&handed, &directory, engine, progress)?,
+        }
+        handed.note_made(&directory);
+        Ok(Made { repacked, is_file, is_staged: false })
+    }
+}
+
+/// A file on its way to its place: read piece by piece, no faster than its rule and the device of its place allow.
+pub(in crate::launch::jobs) struct Way<'a> {
+    path: &'a Path,
+    source: File,
+    bytes: u64,
+    /// CRC-32C.
+    checksum: u32,
+    cap: Option<Bucket>,
+    last: Option<Bucket>,
+    account: Option<Account>,
+    /// The run goes on, which puts versions of a file into a bucket in their order. Afterwards what is there may be newer.
+    is_running: bool,
+}
+
+impl<'a> Way<'a> {
+    /// That of the file at a path, with its length and checksum.
+    ///
+    /// # Errors
+    /// `NotFound`, `Read`.
+    pub(in crate::launch::jobs) fn of(
+        (path, bytes, checksum): (&'a Path, u64, u32),
+        handed: &HandedOver,
+        staging: Option<&Staging>,
+    ) -> Result<Self> {
+        let source = File::open(path).map_err(|error| Error::read(path, &error))?;
         let cap = handed.rule.stage().and_then(|rule| rule.drain);
         let cap = cap.map(|rate| Bucket::new(rate.0, Account::of(Space::UNLIMITED)));
-        let last = staging.as_ref().and_then(Staging::last);
-        let account = staging.as_ref().and_then(Staging::account_of_last);
-        progress.begin("moving", bytes);
-        let (mut at, mut sum, mut piece, mut took) = (0, 0, vec![0; PIECE], Duration::ZERO);
-        while at < bytes {
-            engine.check_cancelled()?;
-            let length = usize::try_from(bytes - at).map_or(PIECE, |left| left.min(PIECE));
-            let piece = piece.get_mut(..length).unwrap_or_default();
-            source.read_exact_at(piece, at).map_err(|error| Error::read(&path, &error))?;
-            sum = crc32c::crc32c_append(sum, piece);
-            let begin = Instant::now();
+        let (last, account) = (staging.and_then(Staging::last), staging.and_then(Staging::account_of_last));
+        Ok(Self { path, source, bytes, checksum, cap, last, account, is_running: staging.is_some() })
+    }
+
+    /// Puts the file below its name, with what the program has said of it.
+    fn to_file(&self, handed: &HandedOver, directory: &Path, engine: &Engine, progress: &dyn Progress) -> Result<()> {
+        let target = &handed.target;
+        let mut output = AtomicFile::create(target, handed.replaces(target, directory))?;
+        let took = self.read(engine, progress, &mut |piece, at| {
             // Of a file that is sparse what is not there takes no room there either.
             if piece.iter().any(|&byte| byte != 0) {
                 output.file().write_all_at(piece, at).map_err(|error| Error::write(target, &error))?;
             }
+            output.written(piece.len() as u64)
+        })?;
+        output.reach(self.bytes)?;
+        if handed.reserved.is_some() {
+            bring_attributes(&self.source, &mut output).map_err(|error| Error::write(target, &error))?;
+        }
+        self.finish(took, || output.publish().map(drop))
+    }
+
+    /// Puts the file into a bucket.
+    ///
+    /// # Errors
+    /// `Read`, `Write`; `Corrupt` if it was damaged where it waited, `Exists` if a newer one may be there. Then there is no object, or
+    /// the one that was there.
+    pub(in crate::launch::jobs) fn to_bucket(&self, url: &str, engine: &Engine, progress: &dyn Progress) -> Result<()> {
+        let stores = engine.stores.as_ref().ok_or_else(|| Error::internal("a run without a network"))?;
+        if !self.is_running && self.is_there(&**stores, url)? {
+            return Ok(());
+        }
+        let mut upload = stores.upload(url)?;
+        let took = self.read(engine, progress, &mut |piece, _| upload.write(piece))?;
+        self.finish(took, || upload.finish())
+    }
+
+    /// True if the object is in the bucket: the launcher may have been killed when it had put it there.
+    ///
+    /// # Errors
+    /// `Exists` if another one is there.
+    fn is_there(&self, stores: &dyn StoreResolver, url: &str) -> Result<bool> {
+        let Some((store, key)) = stores.object(url)? else { return Ok(false) };
+        let (mut at, mut sum, mut piece) = (0, 0, Vec::new());
+        let Some(length) = store.get(&key, Part::Last { length: 1 }, &mut piece)? else { return Ok(false) };
+        while at < self.bytes && length == self.bytes {
+            let part = Part::At { offset: at, length: (self.bytes - at).min(PIECE as u64) };
+            if store.get(&key, part, &mut piece)? != Some(length) || piece.is_empty() {
+                break;
+            }
+            sum = crc32c::crc32c_append(sum, &piece);
+            at += piece.len() as u64;
+        }
+        if (length, at, sum) == (self.bytes, self.bytes, self.checksum) {
+            return Ok(true);
+        }
+        let hint = "move it elsewhere, or remove it, and run 'knarr run --recover' again";
+        Err(Error::new(ErrorKind::Exists, "what is there may be newer").hint(hint).at(url))
+    }
+
+    /// Reads the file, piece by piece. Returns how long it took to `write`.
+    fn read(
+        &self,
+        engine: &Engine,
+        progress: &dyn Progress,
+        write: &mut dyn FnMut(&[u8], u64) -> Result<()>,
+    ) -> Result<Duration> {
+        progress.begin("moving", self.bytes);
+        let (mut at, mut sum, mut piece, mut took) = (0, 0, vec![0; PIECE], Duration::ZERO);
+        while at < self.bytes {
+            engine.check_cancelled()?;
+            let length = usize::try_from(self.bytes - at).map_or(PIECE, |left| left.min(PIECE));
+            let piece = piece.get_mut(..length).unwrap_or_default();
+            self.source.read_exact_at(piece, at).map_err(|error| Error::read(self.path, &error))?;
+            sum = crc32c::crc32c_append(sum, piece);
+            let begin = Instant::now();
+            write(piece, at)?;
             at += length as u64;
-            output.written(length as u64)?;
-            last.iter().for_each(|bucket| bucket.pass(length as u64));
+            self.last.iter().for_each(|bucket| bucket.pass(length as u64));
             took += begin.elapsed();
-            cap.iter().for_each(|bucket| bucket.pass(length as u64));
+            self.cap.iter().for_each(|bucket| bucket.pass(length as u64));
             progress.advance(length as u64);
         }
-        output.reach(bytes)?;
-        if sum != checksum {
+        if sum != self.checksum {
+            let checksum = self.checksum;
             let what = format!(
                 "the file that waited in a tier was damaged there: its CRC-32C is {sum:08x}, not {checksum:08x}"
             );
-            return Err(Error::corrupt(what).at(path.display().to_string()));
+            return Err(Error::corrupt(what).at(self.path.display().to_string()));
         }
-        if handed.reserved.is_some() {
-            bring_attributes(&source, &mut output).map_err(|error| Error::write(target, &error))?;
-        }
+        Ok(took)
+    }
+
+    /// The file appears in its place. Bytes that are not safe are not there yet, so that counts.
+    fn finish(&self, took: Duration, publish: impl FnOnce() -> Result<()>) -> Result<()> {
         let begin = Instant::now();
-        output.publish()?;
-        // Bytes that are not synced are not there yet.
-        if let (Some(account), Ok(bytes)) = (&account, usize::try_from(bytes)) {
+        publish()?;
+        if let (Some(account), Ok(bytes)) = (&self.account, usize::try_from(self.bytes)) {
             account.wrote(bytes, took + begin.elapsed());
         }
-        handed.note_made(&directory);
-        Ok(Made { repacked, is_file, is_staged: false })
+        Ok(())
     }
 }
 

@@ -118,7 +118,7 @@ impl Reserved {
 }
 
 /// What the system says of a file in a tier, and its CRC-32C. It takes its time from what makes the tier slow.
-pub(super) fn summed(path: &Path, bucket: Option<&Bucket>) -> Result<(Metadata, u32)> {
+pub(in crate::launch::jobs) fn summed(path: &Path, bucket: Option<&Bucket>) -> Result<(Metadata, u32)> {
     let read_error = |error: std::io::Error| Error::read(path, &error);
     let mut file = File::open(path).map_err(read_error)?;
     let found = file.metadata().map_err(read_error)?;
