@@ -38,7 +38,7 @@ impl MutableStore for MutableBucket {
 
     fn put(&self, key: &str, bytes: &[u8]) -> Result<()> {
         let place = |error: Error| error.at_once(key).at_once(&self.client.address.url);
-        let mut sending = Sending::new(self.client.runtime.clone());
+        let mut sending = Sending::new(&self.client);
         let mut object = Growing::new(key);
         let pushed = object.push(&self.client, &mut sending, bytes);
         let unfinished = object.unfinished();
