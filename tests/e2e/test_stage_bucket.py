@@ -228,31 +228,27 @@ def test_recovery_replaces_nothing_that_may_be_newer(run, s3, bucket, proxy, tmp
     assert not spools_left(run)
 
 
-def test_what_was_damaged_in_the_tier_does_not_become_an_object(run, bucket, proxy):
-    bucket.put(f"{PLACE}/a.npy", b"older")
-    proxy.answer = lambda one: 2.0 if one.key.endswith("first.dat") else None
-    text = """
-    open("first.dat", "w").write("x")
-    np.save("a.npy", FIELD)
-    """
-    launcher = run.start(*script(text), config=tiers(bucket))
-
-    def damaged() -> bool:
-        for path in (run.top / "fast").rglob("*"):
-            if path.is_file() and path.stat().st_size > FIELD.nbytes:
-                content = bytearray(path.read_bytes())
-                content[-1] ^= 1
-                path.write_bytes(content)
-                return True
-        return False
-
-    until(damaged)
-    ran = run.finish(launcher)
-    if ran.code == 0:
-        pytest.skip("it was damaged before its checksum was taken")
-    assert "damaged" in ran.err and bucket.get(f"{PLACE}/a.npy") == b"older"
-    for left in spools_left(run):
-        shutil.rmtree(left)
+def test_what_was_damaged_in_the_tier_does_not_become_an_object(run, fast, s3, bucket, proxy, tmp_path):
+    bucket.put(f"{PLACE}/a.h5", b"older")
+    proxy.answer = lambda one: 30.0 if one.method == "PUT" else None
+    waits = [*write()[:2], write()[2] + "time.sleep(600)\n"]
+    launcher = run.start(*waits, config=tiers(bucket), start_new_session=True)
+    until(lambda: any(key.endswith("a.h5") for key in proxy.puts()))
+    os.killpg(launcher.pid, signal.SIGKILL)
+    launcher.communicate()
+    forget(run.top)
+    proxy.answer = lambda one: None
+    (image,) = (path.resolve() for path in fast.glob("knarr-spool-*/*/image"))
+    content = image.read_bytes()
+    image.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    told = s3("run", "--recover", fast, ok=False).stderr
+    assert "may be newer" in told and bucket.get(f"{PLACE}/a.h5") == b"older"
+    bucket.client.delete_object(Bucket=bucket.name, Key=f"{PLACE}/a.h5")
+    told = s3("run", "--recover", fast, ok=False).stderr
+    assert "was damaged there: its CRC-32C is" in told and not bucket.keys(), told
+    image.write_bytes(content)
+    s3("run", "--recover", fast)
+    assert is_whole(bucket.get(f"{PLACE}/a.h5"), tmp_path)
 
 
 def test_a_bucket_that_cannot_be_reached_ends_the_run_before_the_program(run, bucket):

@@ -18,7 +18,7 @@ pub struct Run {
 }
 
 /// How long the program waits for a launcher that does not listen: it may have been killed.
-const PATIENCE: Duration = Duration::from_secs(2);
+const LAUNCHER_LISTENS_WITHIN: Duration = Duration::from_secs(2);
 
 /// True once this process has opened a file that a rule wants compressed.
 static WRITES: AtomicBool = AtomicBool::new(false);
@@ -64,7 +64,7 @@ impl Run {
         let gate = File::open(self.directory.join(crate::GATE)).ok()?;
         let begin = Instant::now();
         while gate.try_lock_shared().is_err() {
-            if begin.elapsed() > PATIENCE {
+            if begin.elapsed() > LAUNCHER_LISTENS_WITHIN {
                 return None;
             }
             std::thread::sleep(Duration::from_micros(200));
@@ -130,7 +130,7 @@ pub fn exiting() {
 fn send(directory: &Path, event: Event) {
     let Some(bytes) = (Message { process: std::process::id(), event }).to_bytes() else { return };
     let Ok(socket) = UnixDatagram::unbound() else { return };
-    if socket.set_write_timeout(Some(PATIENCE)).is_err() {
+    if socket.set_write_timeout(Some(LAUNCHER_LISTENS_WITHIN)).is_err() {
         return;
     }
     let target = directory.join(crate::SOCKET);

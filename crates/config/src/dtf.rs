@@ -7,11 +7,9 @@ use std::path::PathBuf;
 
 use knarr_array::error::{Error, ErrorKind, Result};
 
-use super::checks;
-use super::compress::{CompressRule, Output};
 use super::restart::NamePattern;
-use super::rule::{FileRule, RouteRule};
-use super::transfer::{Publish, TransferRule};
+use super::routes::{CompressRule, Output, OwnKeys, Publish, Route, TransferRule};
+use super::rule::FileRule;
 
 /// Keys of `[INFO]` and `[FILE]` that say how DTF works inside. Knarr has no need of them.
 const NOT_NEEDED: [&str; 7] =
@@ -138,9 +136,15 @@ impl Section {
                 };
                 // Both write it with PnetCDF.
                 let output = (self.write_only == Some(true)).then_some(Output::Classic);
-                let keys = RouteRule::Transfer(transfer, CompressRule { output, ..CompressRule::default() });
-                let rule = FileRule { pattern: pattern.clone(), keys, directory: PathBuf::new(), place: None };
-                checks::check(&rule, &[])?;
+                let rule = FileRule {
+                    pattern: pattern.clone(),
+                    route: Route::Transfer,
+                    compress: CompressRule { output, ..CompressRule::default() },
+                    own: OwnKeys::Transfer(transfer),
+                    directory: PathBuf::new(),
+                    place: None,
+                };
+                rule.check(&[])?;
                 rules.push(rule);
             }
         }

@@ -1,26 +1,20 @@
 //! The keys of a `[[file]]` as users write them. A key of a route stands in the table of the route, or in `[[file]]` itself,
-//! which means the same. The keys that a route has are those of its type; no other list names them.
+//! which means the same. Which keys a route has is said by its row; no list besides names them.
 
 use std::collections::BTreeSet;
-use std::fmt::Display;
 use std::ops::Range;
 use std::path::PathBuf;
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use serde::Deserialize;
-use serde::de::value::MapDeserializer;
-use serde::de::{self, DeserializeOwned, IntoDeserializer};
+use serde::de::{DeserializeOwned, IntoDeserializer};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::checkpoint::CheckpointRule;
-use super::compress::{CompressRule, EstimateKeys, KeptKeys, StagedKeys};
 use super::misread::{located, misread};
 use super::restart::NamePattern;
-use super::route::{Route, Traits};
-use super::rule::{FileRule, RouteRule};
-use super::stage::StageRule;
-use super::transfer::TransferRule;
+use super::routes::{CompressRule, OwnKeys, Route, Traits};
+use super::rule::FileRule;
 
 /// What every rule has.
 #[derive(Deserialize)]
@@ -45,10 +39,10 @@ pub(super) fn rule(text: &str, file: Spanned<DeValue<'_>>) -> Result<FileRule> {
     };
     flat.remove("pattern");
     flat.remove("route");
-    let keys = Keys { text, route, span, flat };
     let place = format!("[[file]] pattern '{pattern}'");
-    let keys = keys.read().map_err(|error| error.at(place))?;
-    Ok(FileRule { keys, pattern, directory: PathBuf::new(), place: None })
+    let keys = Keys { text, route, span, flat, misplaced: DeTable::new() };
+    let (compress, own) = keys.read().map_err(|error| error.at(place))?;
+    Ok(FileRule { pattern, route, compress, own, directory: PathBuf::new(), place: None })
 }
 
 /// The keys of a rule that have not been read yet.
@@ -57,6 +51,8 @@ struct Keys<'t> {
     route: Route,
     span: Range<usize>,
     flat: DeTable<'t>,
+    /// Those of tables that do not have them.
+    misplaced: DeTable<'t>,
 }
 
 /// The type of what has no keys.
@@ -64,52 +60,58 @@ struct Keys<'t> {
 #[serde(deny_unknown_fields)]
 struct NoKeys {}
 
-impl Keys<'_> {
-    fn read(mut self) -> Result<RouteRule> {
-        let rule = match self.route {
-            Route::Compress => RouteRule::Compress(self.take("compress")?),
-            // So that a trial ends by changing one word.
-            Route::Estimate => RouteRule::Estimate(self.take::<EstimateKeys>("compress")?.into()),
-            Route::File => RouteRule::File,
-            Route::Checkpoint => RouteRule::Checkpoint(self.take("checkpoint")?),
-            Route::Transfer => {
-                // A file that is kept of a transfer is compressed.
-                let kept = self.take::<KeptKeys>("compress")?.into();
-                RouteRule::Transfer(self.take("transfer")?, kept)
-            }
-            Route::Stage => {
-                let keys = self.take::<StagedKeys>("compress")?.into();
-                RouteRule::Stage(self.take("stage")?, keys)
+impl<'t> Keys<'t> {
+    fn read(mut self) -> Result<(CompressRule, OwnKeys)> {
+        let Traits { word, compress, own, .. } = *self.route.traits();
+        let compress = match compress() {
+            [] => CompressRule::default(),
+            keys => {
+                let table = self.take("compress", keys)?;
+                self.parse(table)?
             }
         };
-        let rest = std::mem::take(&mut self.flat);
-        self.parse::<NoKeys>(rest).map(|NoKeys {}| rule)
+        let own = match own() {
+            [] => OwnKeys::None,
+            keys => {
+                let table = self.take(word, keys)?;
+                let named = DeTable::from_iter([(Spanned::new(self.span.clone(), word.into()), table)]);
+                self.parse(self.table(named))?
+            }
+        };
+        let mut rest = std::mem::take(&mut self.flat);
+        rest.extend(std::mem::take(&mut self.misplaced));
+        self.parse::<NoKeys>(self.table(rest)).map(|NoKeys {}| (compress, own))
     }
 
-    /// The keys that `T` has: those in the table of this name, and those in `[[file]]` itself.
-    fn take<T: DeserializeOwned>(&mut self, table: &str) -> Result<T> {
-        let mut keys = match self.flat.remove(table).map(|value| (value.span(), value.into_inner())) {
-            Some((_, DeValue::Table(keys))) => keys,
-            Some((span, other)) => {
-                let value = Spanned::new(span, other).into_deserializer();
-                return T::deserialize(value).map_err(|error| misread(self.text, error));
-            }
+    fn table(&self, keys: DeTable<'t>) -> Spanned<DeValue<'t>> {
+        Spanned::new(self.span.clone(), DeValue::Table(keys))
+    }
+
+    /// These keys: those in the table of this name, and those in `[[file]]` itself.
+    fn take(&mut self, table: &str, keys: &[&str]) -> Result<Spanned<DeValue<'t>>> {
+        let found = match self.flat.remove(table).map(|value| (value.span(), value.into_inner())) {
+            Some((_, DeValue::Table(found))) => found,
+            // Parsing refuses it.
+            Some((span, other)) => return Ok(Spanned::new(span, other)),
             None => DeTable::new(),
         };
-        for key in keys_of::<T>() {
+        let (mut taken, others): (DeTable<'t>, DeTable<'t>) =
+            found.into_iter().partition(|(name, _)| keys.contains(&&**name.get_ref()));
+        self.misplaced.extend(others);
+        for key in keys {
             let Some((name, value)) = self.flat.remove_entry(*key) else { continue };
-            if keys.insert(name, value).is_some() {
+            if taken.insert(name, value).is_some() {
                 let what = format!("'{key}' is there twice: in [[file]], and in [file.{table}]");
                 return Err(Error::new(ErrorKind::Config, what).hint("keep one of them"));
             }
         }
-        self.parse(keys)
+        Ok(self.table(taken))
     }
 
-    fn parse<T: DeserializeOwned>(&self, keys: DeTable<'_>) -> Result<T> {
-        let names: Vec<(Range<usize>, String)> = keys.keys().map(|key| (key.span(), key.to_string())).collect();
-        let table = Spanned::new(self.span.clone(), DeValue::Table(keys));
-        T::deserialize(table.into_deserializer()).map_err(|error| {
+    fn parse<T: DeserializeOwned>(&self, value: Spanned<DeValue<'_>>) -> Result<T> {
+        let keys = value.get_ref().as_table().into_iter().flat_map(|table| table.keys());
+        let names: Vec<(Range<usize>, String)> = keys.map(|key| (key.span(), key.to_string())).collect();
+        T::deserialize(value.into_deserializer()).map_err(|error| {
             let is_it = |(span, _): &&(Range<usize>, String)| Some(span) == error.span().as_ref();
             let unknown = names.iter().find(is_it).filter(|_| error.message().starts_with("unknown field"));
             match unknown {
@@ -148,40 +150,6 @@ fn refused(route: Route, key: &str) -> (String, String) {
 
 /// The keys that rules of a route may have.
 fn keys_of_route(route: Route) -> Vec<&'static str> {
-    match route {
-        Route::Compress => keys_of::<CompressRule>().to_vec(),
-        Route::Estimate => keys_of::<EstimateKeys>().to_vec(),
-        Route::File => Vec::new(),
-        Route::Checkpoint => keys_of::<CheckpointRule>().to_vec(),
-        Route::Transfer => [keys_of::<TransferRule>(), keys_of::<KeptKeys>()].concat(),
-        Route::Stage => [keys_of::<StageRule>(), keys_of::<StagedKeys>()].concat(),
-    }
-}
-
-/// The keys that a type has. Serde lists them in its error for an unknown key.
-fn keys_of<T: DeserializeOwned>() -> &'static [&'static str] {
-    let nothing = MapDeserializer::<_, Expected>::new(std::iter::once(("", ())));
-    T::deserialize(nothing).err().map_or(&[], |Expected(keys)| keys)
-}
-
-/// The keys that a type would have taken.
-#[derive(Debug)]
-struct Expected(&'static [&'static str]);
-
-impl Display for Expected {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?}", self.0)
-    }
-}
-
-impl std::error::Error for Expected {}
-
-impl de::Error for Expected {
-    fn custom<T: Display>(_: T) -> Self {
-        Self(&[])
-    }
-
-    fn unknown_field(_: &str, expected: &'static [&'static str]) -> Self {
-        Self(expected)
-    }
+    let Traits { compress, own, .. } = route.traits();
+    [own(), compress()].concat()
 }

@@ -1,27 +1,18 @@
 //! `knarr.toml`: the one configuration file. Unknown keys are errors that show the line.
 #![forbid(unsafe_code)]
 
-mod checkpoint;
-mod checks;
-mod compress;
 mod dtf;
 mod keys;
 mod misread;
 mod restart;
-mod route;
+mod routes;
 mod rule;
-mod stage;
 mod tier;
-mod transfer;
 
-pub use checkpoint::CheckpointRule;
-pub use compress::{CompressRule, Output, VariableRule, Wait, When};
 pub use restart::{NamePattern, Ranks, RestartFiles, Time};
-pub use route::{Route, Traits};
-pub use rule::{FileRule, RouteRule};
-pub use stage::{Least, StageRule};
+pub use routes::*;
+pub use rule::FileRule;
 pub use tier::{Emulation, MEMORY, Rate, Size, TierRule};
-pub use transfer::{InFlight, Publish, TransferRule, WhenLate};
 
 use std::path::{Path, PathBuf};
 
@@ -115,7 +106,7 @@ impl Config {
         let rule = |file: Spanned<DeValue<'_>>| {
             let mut rule = keys::rule(text, file)?;
             let place = |error: Error| error.at(format!("[[file]] pattern '{}'", rule.pattern));
-            checks::check(&rule, &tier).map_err(place)?;
+            rule.check(&tier).map_err(place)?;
             rule.place = tier.last().filter(|_| rule.stage().is_some()).and_then(TierRule::url).map(str::to_owned);
             Ok(rule)
         };
@@ -441,7 +432,10 @@ similar = ["Grid[0-9]+/(.*)"]
                 "'portable' is for route \"compress\"",
             ),
             (format!("{CHECKPOINT}[file.checkpoint]\nkeep = 0\n"), 5, "nonzero"),
+            (format!("{TRANSFER}[file.compress]\nfrom = \"a\"\n"), 5, "'from' is"),
+            (format!("{TRANSFER}[file.transfer]\ngoal = \"speed\"\n"), 5, "'goal' is"),
             (format!("{CHECKPOINT}checkpoint = 3\n"), 4, "a table of keys"),
+            (format!("{CHECKPOINT}checkpoint = []\n"), 4, "a table of keys"),
             ("[[file]]\npattern = \"*\"\n[file.compress]\nwhen = \"now\"\n".to_owned(), 4, "is no value of 'when'"),
             ("[[file]]\npattern = \"*\"\n[file.compress.variables.T]\nchnks = 1\n".to_owned(), 4, "chunks"),
             ("[[file]]\npattern = \"*\"\n[file.stash]\n".to_owned(), 3, "unknown key 'stash'"),

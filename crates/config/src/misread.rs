@@ -24,6 +24,11 @@ pub(super) fn misread(text: &str, error: toml::de::Error) -> Error {
     located(text, error, &plain).hint(hint)
 }
 
+/// An error of the configuration.
+pub(super) fn refuse(what: &str) -> Error {
+    Error::new(ErrorKind::Config, what)
+}
+
 /// An error with the message `what` at the line of `error`.
 pub(super) fn located(text: &str, mut error: toml::de::Error, what: &str) -> Error {
     error.set_input(Some(text));

@@ -8,12 +8,10 @@ use knarr_checkpoint::PackOptions;
 use knarr_flow::settings::Settings;
 use serde::{Deserialize, Serialize};
 
-use super::checkpoint::CheckpointRule;
-use super::compress::{CompressRule, Output};
+use super::misread::refuse;
 use super::restart::NamePattern;
-use super::route::Route;
-use super::stage::StageRule;
-use super::transfer::TransferRule;
+use super::routes::{CheckpointRule, CompressRule, Output, OwnKeys, Route, StageRule, TransferRule};
+use super::tier::TierRule;
 use knarr_array::path_bytes;
 
 /// `[[file]]`: what all routes have, and what this one is asked for.
@@ -21,8 +19,12 @@ use knarr_array::path_bytes;
 pub struct FileRule {
     /// Pattern of file names with `*`, `?` and `{member}`; for the route `checkpoint` also with `{step}` and `{rank}`.
     pub pattern: NamePattern,
-    /// Where the values go, and the keys of that route.
-    pub keys: RouteRule,
+    /// Where the values go.
+    pub(super) route: Route,
+    /// `[file.compress]`: what is asked for files that are compressed; nothing if the route compresses none.
+    pub(super) compress: CompressRule,
+    /// The keys that only this route has.
+    pub own: OwnKeys,
     /// Where the configuration lies: in a bucket, files have the names that they have below it. Empty if that is not known.
     #[serde(with = "path_bytes", default)]
     pub directory: PathBuf,
@@ -31,69 +33,47 @@ pub struct FileRule {
     pub place: Option<String>,
 }
 
-/// What a route is asked for.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RouteRule {
-    /// `[file.compress]`
-    Compress(CompressRule),
-    /// `[file.compress]`, for a file that is not written.
-    Estimate(CompressRule),
-    /// Nothing.
-    File,
-    /// `[file.checkpoint]`
-    Checkpoint(CheckpointRule),
-    /// `[file.transfer]`, and `[file.compress]` for the file that may be kept.
-    Transfer(TransferRule, CompressRule),
-    /// `[file.stage]`, and `[file.compress]`.
-    Stage(StageRule, CompressRule),
-}
-
 impl FileRule {
     /// Where the values go.
     pub fn route(&self) -> Route {
-        match self.keys {
-            RouteRule::Compress(_) => Route::Compress,
-            RouteRule::Estimate(_) => Route::Estimate,
-            RouteRule::File => Route::File,
-            RouteRule::Checkpoint(_) => Route::Checkpoint,
-            RouteRule::Transfer(..) => Route::Transfer,
-            RouteRule::Stage(..) => Route::Stage,
-        }
+        self.route
     }
 
     /// What is asked for files that are compressed; nothing if the route compresses none.
     pub fn compress(&self) -> &CompressRule {
-        static NOTHING: LazyLock<CompressRule> = LazyLock::new(CompressRule::default);
-        match &self.keys {
-            RouteRule::Compress(keys)
-            | RouteRule::Estimate(keys)
-            | RouteRule::Transfer(_, keys)
-            | RouteRule::Stage(_, keys) => keys,
-            RouteRule::File | RouteRule::Checkpoint(_) => &NOTHING,
-        }
+        &self.compress
     }
 
     /// What is asked for checkpoints; nothing if that is not the route.
     pub fn checkpoint(&self) -> &CheckpointRule {
         static NOTHING: LazyLock<CheckpointRule> = LazyLock::new(CheckpointRule::default);
-        if let RouteRule::Checkpoint(keys) = &self.keys { keys } else { &NOTHING }
+        if let OwnKeys::Checkpoint(keys) = &self.own { keys } else { &NOTHING }
     }
 
     /// What is asked for transfers; nothing if that is not the route.
     pub fn transfer(&self) -> &TransferRule {
         static NOTHING: LazyLock<TransferRule> = LazyLock::new(TransferRule::default);
-        if let RouteRule::Transfer(keys, _) = &self.keys { keys } else { &NOTHING }
+        if let OwnKeys::Transfer(keys) = &self.own { keys } else { &NOTHING }
     }
 
     /// As [`FileRule::transfer`], to be changed.
     pub fn transfer_mut(&mut self) -> Option<&mut TransferRule> {
-        if let RouteRule::Transfer(keys, _) = &mut self.keys { Some(keys) } else { None }
+        if let OwnKeys::Transfer(keys) = &mut self.own { Some(keys) } else { None }
     }
 
     /// What is asked of the way of a file through tiers; `None` if that is not the route.
     pub fn stage(&self) -> Option<&StageRule> {
-        if let RouteRule::Stage(keys, _) = &self.keys { Some(keys) } else { None }
+        if let OwnKeys::Stage(keys) = &self.own { Some(keys) } else { None }
+    }
+
+    /// Refuses values that make no sense, alone or together.
+    pub(super) fn check(&self, tiers: &[TierRule]) -> Result<()> {
+        self.settings()?;
+        self.compress.variables.iter().flatten().try_for_each(|(name, _)| check_name(name))?;
+        if self.route != Route::Checkpoint && self.pattern.restart_files().is_some() {
+            return Err(refuse("{step} and {rank} are for route \"checkpoint\"").hint("write * in their place"));
+        }
+        self.own.check(&self.pattern, &self.compress, tiers)
     }
 
     /// The settings for files that are compressed.
@@ -153,6 +133,16 @@ impl FileRule {
     pub fn says_anything(&self) -> bool {
         self.compress().says_anything()
     }
+}
+
+/// Refuses names of variables that are meant as several and would match none.
+fn check_name(name: &str) -> Result<()> {
+    let inside = name.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
+    if name.is_empty() || inside.is_some_and(|(inside, _)| inside.contains(',')) {
+        return Err(refuse(&format!("variables.\"{name}\" matches no variable"))
+            .hint("write settings for each name, or a pattern with * and ?"));
+    }
+    Ok(())
 }
 
 /// The store that is made of a file: `hist.zarr` of `hist.nc`, but `hist.h5.zarr` of `hist.h5`, so that no two files of a directory

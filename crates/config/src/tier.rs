@@ -7,7 +7,7 @@ use knarr_flow::engine::parse_size;
 use knarr_flow::urls::{in_words, url_of, written_schemes};
 use serde::{Deserialize, Serialize};
 
-use super::compress::is_below_bucket;
+use super::routes::is_below_bucket;
 
 /// The memory that all processes of a node share.
 pub const MEMORY: &str = "/dev/shm";

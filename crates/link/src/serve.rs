@@ -25,8 +25,6 @@ use crate::{Answers, LONGEST_ANSWER, SILENCE};
 const MOST: usize = 512;
 /// Strangers at the same time, at most. The one that came first goes when another one comes.
 const MOST_STRANGERS: usize = 64;
-/// How long a stranger has to prove that it knows the secret.
-const PATIENCE: Duration = SILENCE;
 /// Files that the rest of the process may have open.
 const OTHER_FILES: u64 = 256;
 /// A connection on which nothing was asked for so long is ended.
@@ -47,7 +45,7 @@ pub struct Limits {
     pub connections: usize,
     /// Those of them that have not proven to know the secret.
     pub strangers: usize,
-    /// How long they have for that.
+    /// How long a stranger has to prove that it knows the secret.
     pub patience: Duration,
 }
 
@@ -55,7 +53,7 @@ impl Default for Limits {
     fn default() -> Self {
         let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
         let connections = usize::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(MOST).clamp(16, MOST);
-        Self { connections, strangers: MOST_STRANGERS, patience: PATIENCE }
+        Self { connections, strangers: MOST_STRANGERS, patience: SILENCE }
     }
 }
 

@@ -9,21 +9,5 @@ pub mod launch;
 pub mod notices;
 pub mod sets;
 
-/// The tasks of this crate, for the process that [`knarr_worker::serve`] makes of the program.
-#[must_use]
-pub fn tasks() -> knarr_worker::Tasks {
-    knarr_worker::Tasks::default()
-        .with::<launch::PackFile>()
-        .with::<launch::Estimate>()
-        .with::<launch::Deliver>()
-        .with::<launch::Drain>()
-        .with::<launch::Seal>()
-        .with::<launch::Improve>()
-        .with::<launch::EncodeAhead>()
-        .with::<launch::Transcode>()
-        .with::<launch::Unpack>()
-        .with::<launch::FindBounds>()
-        .with::<knarr_watch::PackSet>()
-}
-
 pub use knarr_capture::processes;
+pub use launch::worker_tasks;

@@ -4,12 +4,7 @@ use knarr_array::error::{Error, Result};
 use knarr_flow::urls::{in_words, read_schemes};
 use object_store::path::Path;
 
-use crate::bucket::BUCKET;
-use crate::server::Server;
-use crate::web::WEB;
-
-/// The kinds of servers. Their schemes are those of [`SCHEMES`](knarr_flow::urls::SCHEMES).
-const SERVERS: &[&Server] = &[&BUCKET, &WEB];
+use crate::servers::{SERVERS, Server};
 
 /// A folder of objects.
 #[derive(Debug, Clone)]
@@ -37,7 +32,7 @@ impl Address {
         })?;
         if name.is_empty() {
             return Err(Error::usage(format!("the URL names no {}", server.noun))
-                .hint("write s3://BUCKET/NAME or https://HOST/NAME"));
+                .hint(format!("write {scheme}://{}/NAME", server.noun.to_uppercase())));
         }
         (server.check_name)(name)?;
         let prefix = (server.path)(path).map_err(|error| {

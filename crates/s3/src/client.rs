@@ -11,7 +11,7 @@ use object_store::path::Path;
 use crate::address::Address;
 use crate::http_error::http_error;
 use crate::runtime::Blocking;
-use crate::server::Variables;
+use crate::servers::Variables;
 
 /// A folder of objects, and what reaches it.
 #[derive(Debug, Clone)]
@@ -36,7 +36,7 @@ impl Client {
     pub(crate) fn list(&self, kind: ErrorKind) -> Result<BTreeMap<String, u64>, Refused> {
         self.runtime.wait(self.listed()).map_err(|error| Refused {
             is_denied: matches!(error, object_store::Error::PermissionDenied { .. }),
-            error: http_error(&error, kind),
+            error: self.failed(&error, kind),
         })
     }
 
@@ -45,6 +45,11 @@ impl Client {
         let prefix = Some(&self.address.prefix).filter(|prefix| !prefix.as_ref().is_empty());
         let listed: Vec<_> = self.objects.list(prefix).try_collect().await?;
         Ok(listed.iter().filter_map(|found| Some((self.address.key_of(&found.location)?, found.size))).collect())
+    }
+
+    /// A failed request in words; `kind` is that of an error nobody can name better.
+    pub(crate) fn failed(&self, error: &object_store::Error, kind: ErrorKind) -> Error {
+        http_error(error, self.address.server, kind)
     }
 
     /// # Errors

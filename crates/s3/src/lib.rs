@@ -1,12 +1,11 @@
 //! Stores of objects that lie elsewhere: S3, read and written, and web servers, which are only read.
 //!
-//! The one place with an asynchronous runtime: callers block, each in its own thread. Reading order: [`server`] (what a
-//! kind of server is), [`bucket`], [`web`], [`address`] (what a URL names), [`client`] (what reaches it), [`http_error`] (what users hear of failures), [`read`], [`sending`],
+//! The one place with an asynchronous runtime: callers block, each in its own thread. Reading order: [`servers`] (the kinds of
+//! servers), [`address`] (what a URL names), [`client`] (what reaches it), [`http_error`] (what users hear of failures), [`read`], [`sending`],
 //! [`parts`], [`object`], [`upload`], [`mutable`].
 #![forbid(unsafe_code)]
 
 mod address;
-mod bucket;
 mod client;
 mod http_error;
 mod mutable;
@@ -15,9 +14,8 @@ mod parts;
 mod read;
 mod runtime;
 mod sending;
-mod server;
+mod servers;
 mod upload;
-mod web;
 
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,7 +32,7 @@ use mutable::MutableBucket;
 use object::Object;
 use read::Remote;
 use runtime::Blocking;
-use server::Variables;
+use servers::Variables;
 use upload::Upload;
 
 /// What reaches S3 and web servers. Nothing is connected to before a URL is opened.

@@ -23,7 +23,7 @@ pub(crate) struct Object {
 
 impl Object {
     pub(crate) fn new(client: Client, key: &str) -> Self {
-        let sending = Sending::new(client.runtime.clone());
+        let sending = Sending::new(&client);
         Self { client, key: key.to_owned(), sending, growing: Some(Growing::new(key)) }
     }
 

@@ -8,7 +8,6 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
 use crate::client::Client;
-use crate::http_error::http_error;
 use crate::sending::Sending;
 
 /// Bytes of a part. All but the last have the same length, as some servers want.
@@ -62,7 +61,7 @@ impl Growing {
             Some(parts) => parts,
             None => {
                 let upload = client.runtime.wait(client.objects.put_multipart(&client.path(&self.key)?));
-                let upload = upload.map_err(|error| http_error(&error, ErrorKind::Write).at(self.key.clone()))?;
+                let upload = upload.map_err(|error| client.failed(&error, ErrorKind::Write).at(self.key.clone()))?;
                 (Arc::new(Mutex::new(Some(upload))), Vec::new())
             }
         };

@@ -9,7 +9,6 @@ use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStoreExt};
 
 use crate::client::Client;
-use crate::http_error::http_error;
 
 /// A folder of a bucket or of a web server.
 #[derive(Debug)]
@@ -44,20 +43,20 @@ impl Remote {
 
     /// Length of an object, if there is one.
     fn length(&self, path: &Path) -> Result<Option<u64>> {
-        found(self.client.runtime.wait(self.client.objects.head(path)).map(|object| object.size))
+        self.found(self.client.runtime.wait(self.client.objects.head(path)).map(|object| object.size))
     }
-}
 
-/// `None` for an object that is not there.
-fn found<T>(result: object_store::Result<T>) -> Result<Option<T>> {
-    match result {
-        Ok(value) => Ok(Some(value)),
-        Err(error @ object_store::Error::NotFound { .. }) => {
-            let error = http_error(&error, ErrorKind::Read);
-            // A bucket that is not there is more than an object that is not.
-            if error.message().contains("bucket") { Err(error) } else { Ok(None) }
+    /// `None` for an object that is not there.
+    fn found<T>(&self, result: object_store::Result<T>) -> Result<Option<T>> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(error @ object_store::Error::NotFound { .. }) => {
+                let error = self.client.failed(&error, ErrorKind::Read);
+                // A bucket that is not there is more than an object that is not.
+                if error.message().contains("bucket") { Err(error) } else { Ok(None) }
+            }
+            Err(error) => Err(self.client.failed(&error, ErrorKind::Read)),
         }
-        Err(error) => Err(http_error(&error, ErrorKind::Read)),
     }
 }
 
@@ -95,11 +94,11 @@ impl ReadStore for Remote {
             Err(error) if may_be_outside(&error) => {
                 let held = self.length(&path).map_err(place)?;
                 return match held.and_then(|held| part.within(held)) {
-                    Some(_) => Err(place(http_error(&error, ErrorKind::Read))),
+                    Some(_) => Err(place(self.client.failed(&error, ErrorKind::Read))),
                     None => Ok(held),
                 };
             }
-            answer => found(answer).map_err(place)?,
+            answer => self.found(answer).map_err(place)?,
         };
         let Some((held, bytes)) = answer else { return Ok(None) };
         if let (Some(bytes), Some((_, length))) = (bytes, part.within(held)) {

@@ -8,8 +8,7 @@ use knarr_array::error::{Error, ErrorKind, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 
-use crate::http_error::http_error;
-use crate::runtime::Blocking;
+use crate::client::Client;
 
 /// Bytes that wait to be sent, at most, and requests that send them.
 const BYTES: u32 = 128 << 20;
@@ -18,7 +17,7 @@ const REQUESTS: u32 = 32;
 /// What is under way.
 #[derive(Debug)]
 pub(crate) struct Sending {
-    runtime: Blocking,
+    client: Client,
     room: Arc<Semaphore>,
     failed: Arc<Mutex<Option<Error>>>,
     under_way: Vec<JoinHandle<()>>,
@@ -28,9 +27,9 @@ pub(crate) struct Sending {
 pub(crate) type Permit = OwnedSemaphorePermit;
 
 impl Sending {
-    pub(crate) fn new(runtime: Blocking) -> Self {
+    pub(crate) fn new(client: &Client) -> Self {
         let room = Arc::new(Semaphore::new(BYTES as usize));
-        Self { runtime, room, failed: Arc::default(), under_way: Vec::new() }
+        Self { client: client.clone(), room, failed: Arc::default(), under_way: Vec::new() }
     }
 
     /// Waits until there is room for so many bytes.
@@ -39,7 +38,7 @@ impl Sending {
     /// Why something failed that is under way.
     pub(crate) fn room(&mut self, bytes: usize) -> Result<Permit> {
         let wanted = u32::try_from(bytes).unwrap_or(BYTES).clamp(BYTES / REQUESTS, BYTES);
-        let permit = self.runtime.wait(Arc::clone(&self.room).acquire_many_owned(wanted));
+        let permit = self.client.runtime.wait(Arc::clone(&self.room).acquire_many_owned(wanted));
         self.check()?;
         permit.map_err(|error| Error::internal(error.to_string()))
     }
@@ -49,10 +48,10 @@ impl Sending {
     where
         F: Future<Output = object_store::Result<()>> + Send + 'static,
     {
-        let failed = Arc::clone(&self.failed);
-        self.runtime.spawn(async move {
+        let (client, failed) = (self.client.clone(), Arc::clone(&self.failed));
+        self.client.runtime.spawn(async move {
             if let Err(error) = request.await {
-                let error = http_error(&error, ErrorKind::Write).at(place);
+                let error = client.failed(&error, ErrorKind::Write).at(place);
                 failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
             }
         })
@@ -74,7 +73,7 @@ impl Sending {
     /// Why the first of what failed did so.
     pub(crate) fn wait(&mut self) -> Result<()> {
         let under_way = std::mem::take(&mut self.under_way);
-        self.runtime.wait(async {
+        self.client.runtime.wait(async {
             for sent in under_way {
                 // One that panicked has sent nothing, which the length of what is there tells.
                 let _ = sent.await;
@@ -86,7 +85,7 @@ impl Sending {
     /// Stops what is still under way after this time.
     pub(crate) fn stop(&mut self, patience: Duration) {
         let mut under_way = std::mem::take(&mut self.under_way);
-        self.runtime.wait(async {
+        self.client.runtime.wait(async {
             let ended = futures_util::future::join_all(&mut under_way);
             if tokio::time::timeout(patience, ended).await.is_err() {
                 under_way.retain(|sent| !sent.is_finished());

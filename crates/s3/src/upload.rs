@@ -19,7 +19,6 @@ use knarr_flow::urls::Contents;
 use object_store::{ObjectStoreExt, PutMode, PutPayload};
 
 use crate::client::Client;
-use crate::http_error::http_error;
 use crate::parts::{Growing, PART, Unfinished, put};
 use crate::sending::Sending;
 
@@ -56,7 +55,7 @@ impl Upload {
     /// # Errors
     /// `Exists` if objects are there and may not be replaced; `Read` if that cannot be found out.
     pub(crate) fn create(client: Client, contents: Contents, force: bool) -> Result<Self> {
-        let sending = Sending::new(client.runtime.clone());
+        let sending = Sending::new(&client);
         let upload = Self {
             client,
             contents,
@@ -139,7 +138,7 @@ impl Upload {
                 return Err(Error::new(ErrorKind::Exists, "another program writes there, or was killed while it did")
                     .hint("give another name, or --force to replace what it wrote"));
             }
-            Err(error) => return Err(http_error(&error, ErrorKind::Write)),
+            Err(error) => return Err(self.client.failed(&error, ErrorKind::Write)),
             Ok(_) => {}
         }
         self.begun = Some(name);
@@ -149,15 +148,21 @@ impl Upload {
         if let Some(at) = old.iter().position(|key| key == self.contents.descriptions) {
             let description = self.client.path(&old.swap_remove(at))?;
             let removed = self.client.runtime.wait(self.client.objects.delete(&description));
-            removed.map_err(|error| http_error(&error, ErrorKind::Write))?;
+            removed.map_err(|error| self.client.failed(&error, ErrorKind::Write))?;
         }
-        self.client.runtime.wait(remove(&self.client, old)).map_err(|error| http_error(&error, ErrorKind::Write))
+        self.client
+            .runtime
+            .wait(remove(&self.client, old))
+            .map_err(|error| self.client.failed(&error, ErrorKind::Write))
     }
 
     /// Refuses to take the place of a program on this machine that still writes there: both would be lost.
     fn refuse_running(&self) -> Result<()> {
-        let marked =
-            self.client.runtime.wait(marked(&self.client)).map_err(|error| http_error(&error, ErrorKind::Write))?;
+        let marked = self
+            .client
+            .runtime
+            .wait(marked(&self.client))
+            .map_err(|error| self.client.failed(&error, ErrorKind::Write))?;
         let by = marked.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
         match by.rsplit_once(", ") {
             Some((who, name)) if is_of_running(name.as_ref()) => {
@@ -183,7 +188,7 @@ impl Upload {
     /// True if the mark says that this program writes here.
     fn marked_by(&self, name: &str) -> Result<bool> {
         let marked = self.client.runtime.wait(is_marked_by(&self.client, name));
-        marked.map_err(|error| http_error(&error, ErrorKind::Write))
+        marked.map_err(|error| self.client.failed(&error, ErrorKind::Write))
     }
 
     fn is_description(&self, key: &str) -> bool {

@@ -46,7 +46,7 @@ pub const COMMAND: &str = "worker";
 /// How often a wait for an answer looks whether it was cancelled.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long a process may take to stop before it is killed.
-const PATIENCE: Duration = Duration::from_secs(5);
+const STOPS_WITHIN: Duration = Duration::from_secs(5);
 
 /// What a process can be asked to do.
 pub trait Task: Serialize + DeserializeOwned {
@@ -229,7 +229,7 @@ impl Running {
                 // If it hears nothing it has died, and that is noticed below.
                 let _ = self.say(&Say::<()>::Allow(known));
             }
-            if stopped.is_some_and(|since| since.elapsed() > PATIENCE) {
+            if stopped.is_some_and(|since| since.elapsed() > STOPS_WITHIN) {
                 let _ = self.child.kill();
             }
             match self.socket.read_until(b'\n', &mut line) {
@@ -261,7 +261,7 @@ impl Running {
     fn end(&mut self) -> std::io::Result<ExitStatus> {
         let _ = self.socket.get_mut().shutdown(Shutdown::Both);
         let begin = Instant::now();
-        while begin.elapsed() < PATIENCE {
+        while begin.elapsed() < STOPS_WITHIN {
             if let Some(status) = self.child.try_wait()? {
                 return Ok(status);
             }

@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
-use super::{Effort, Order, PATIENCE, Say, Task, Word};
+use super::{Effort, Order, STOPS_WITHIN, Say, Task, Word};
 use crate::means::Means;
 
 /// The lowest priority: the work takes no time from a program that runs.
@@ -108,7 +108,7 @@ fn listen(mut lines: BufReader<UnixStream>, orders: Sender<Order>, (cancel, allo
     allowed.set(usize::MAX);
     // The process ends after its last task.
     drop(orders);
-    std::thread::sleep(PATIENCE);
+    std::thread::sleep(STOPS_WITHIN);
     // Whatever it does, it does not see that it is to stop.
     let _ = kill_process(getpid(), Signal::KILL);
 }

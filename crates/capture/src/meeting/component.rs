@@ -26,7 +26,7 @@ const DOOR: &str = "door";
 /// A launcher that goes may still be there so long.
 const MOMENT: Duration = Duration::from_millis(200);
 /// How long others may come and go, one after the other.
-const PATIENCE: Duration = Duration::from_secs(20);
+const DOOR_OPENS_WITHIN: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Launchers whose looks a file system bears: some hundred questions a second.
 const FEW: usize = 64;
@@ -174,7 +174,7 @@ fn lock_door(rendezvous: &Path, directory: &Path) -> Result<File> {
                 Err(TryLockError::Error(error)) => return Err(write_error(error)),
             },
         }
-        if begin.elapsed() > PATIENCE {
+        if begin.elapsed() > DOOR_OPENS_WITHIN {
             let what = format!("another 'knarr run' keeps {DOOR} locked");
             return Err(Error::new(ErrorKind::Write, what)
                 .hint("it may be stopped: look for it with 'ps'")

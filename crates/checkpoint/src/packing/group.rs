@@ -32,7 +32,7 @@ use knarr_flow::output::WriteBehind;
 use knarr_flow::pack::Packer;
 
 /// A program waits for a checkpoint, and its steps are packed one after the other.
-const PATIENCE: f64 = 1.0;
+const CHECKPOINT_PATIENCE: f64 = 1.0;
 /// What part of the memory chunks may take that were decoded and of which more will be needed.
 const CACHED: u64 = 8;
 
@@ -83,7 +83,7 @@ impl GroupPacker<'_> {
         // While chains are compared as much is there as while a frame is encoded.
         let engine = engine.fitting(2 * WORKER + chunk);
         let packer = Packer {
-            engine: Engine { patience: PATIENCE, ..engine.clone() },
+            engine: Engine { patience: CHECKPOINT_PATIENCE, ..engine.clone() },
             goal: options.goal.clone(),
             quality: Quality::LOSSLESS,
             chain: None,

@@ -36,6 +36,11 @@ fn taking_negative_numbers(command: clap::Command) -> clap::Command {
         .mut_subcommands(taking_negative_numbers)
 }
 
+/// What is said of options that name an output.
+fn output_file() -> String {
+    format!("Output file ({})", knarr_formats::output::suffixes())
+}
+
 const EXIT_CODES: &str = "Exit codes:
   0    done; files are equal or within their bounds
   1    files differ, or an error bound does not hold
@@ -174,8 +179,7 @@ pub(crate) struct Repack {
     /// raw with --raw
     #[arg(required = true, value_name = "IN")]
     pub(crate) files: Vec<String>,
-    /// Output file (.nc, .h5, .zarr, .zarr.zip, .csv, .tsv, .bin), or an existing directory for outputs of the same names
-    #[arg(short, long, value_name = "OUT")]
+    #[arg(short, long, value_name = "OUT", help = format!("{}, or an existing directory for outputs of the same names", output_file()))]
     pub(crate) output: PathBuf,
     #[command(flatten)]
     pub(crate) inputs: Inputs,
@@ -326,8 +330,7 @@ pub(crate) struct Generate {
     /// Variables: 'simplex', 'T=fractal:octaves=5'
     #[arg(required_unless_present = "list", value_name = "[VAR=]PATTERN[:OPTIONS]")]
     pub(crate) fields: Vec<String>,
-    /// Output file (.nc, .h5, .zarr, .zarr.zip, .csv, .tsv, .bin)
-    #[arg(short, long, value_name = "OUT", required_unless_present = "list")]
+    #[arg(short, long, value_name = "OUT", required_unless_present = "list", help = output_file())]
     pub(crate) output: Option<PathBuf>,
     /// Print the patterns and their options
     #[arg(long)]

@@ -7,5 +7,5 @@ use crate::report::LookInto;
 
 /// Those of the library, and those of the commands here.
 pub(crate) fn all() -> Tasks {
-    knarr_run::tasks().with::<Repacking>().with::<Planning>().with::<Lacking>().with::<LookInto>()
+    knarr_run::worker_tasks().with::<Repacking>().with::<Planning>().with::<Lacking>().with::<LookInto>()
 }

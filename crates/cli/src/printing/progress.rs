@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Nothing is shown before this: short work needs no bar.
-const PATIENCE: Duration = Duration::from_secs(2);
+const SHOWN_AFTER: Duration = Duration::from_secs(2);
 /// Where there is no terminal, a line comes this often.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
@@ -65,7 +65,7 @@ impl Progress for Bar {
     fn advance(&self, bytes: u64) {
         let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.begin.elapsed() < PATIENCE {
+        if state.begin.elapsed() < SHOWN_AFTER {
             return;
         }
         if self.terminal {

@@ -1,14 +1,45 @@
-//! Codecs: one reversible step each, in one file each. This file lists them all.
+//! Codecs: one reversible step each, in one file each. This file lists them all, by kind and in the order of choices.
 //!
 //! A codec is a static description ([`Codec`], in `contract.rs`) that prepares a [`Step`] for chunks of one
 //! type and shape. Kinds are those of the Zarr v3 specification. A codec also says how it
 //! is written as a registered HDF5 filter and as Zarr v3 metadata, if it can be.
 
-// The codecs, by what goes in and comes out; their order in choices is that of `CodecList::pure`.
-mod array_to_bytes;
-mod compressors;
-mod filters;
-mod lossy;
+/// From an array to bytes. `lattice` finds the steps that numbers are multiples of.
+mod array_to_bytes {
+    pub(super) mod fixedscale;
+    pub(super) mod gridded;
+    pub(super) mod lattice;
+    pub(super) mod pcodec;
+    pub(super) mod runs;
+    pub(super) mod trailing;
+}
+
+/// From bytes to bytes.
+mod compressors {
+    pub mod bitshuffle;
+    pub(super) mod brotli;
+    pub(super) mod fletcher32;
+    pub(super) mod shuffle;
+    pub(super) mod snappy;
+}
+
+/// Filters that lose nothing: from an array to one of the same type and shape.
+mod filters {
+    pub(super) mod delta;
+    pub(super) mod lorenzo;
+    pub(super) mod signs;
+    pub(super) mod xor;
+}
+
+/// Filters that change values, within what was promised. `rounding` is what they share.
+mod lossy {
+    pub(super) mod bitround;
+    pub(super) mod granular;
+    pub(super) mod quantize;
+    pub(super) mod quantize_rel;
+    pub(super) mod round;
+    pub(super) mod rounding;
+}
 
 // What codecs are made of.
 mod buffers;

@@ -32,6 +32,12 @@ const KINDS: &[&dyn OutputKind] = &[NETCDF4, HDF5, ZARR, ZIPPED, CSV, RAW];
 /// What is written to a URL whose name does not say.
 const AT_URLS: &dyn OutputKind = ZARR;
 
+/// The suffixes that names of outputs may have, for people: `.nc, .nc4`.
+pub fn suffixes() -> String {
+    let all = KINDS.iter().flat_map(|kind| kind.suffixes()).map(|suffix| format!(".{suffix}"));
+    all.collect::<Vec<_>>().join(", ")
+}
+
 /// What the name of an output asks for, in words.
 const HINT: &str = "end the name in .nc (netCDF-4), .h5 (HDF5), .zarr or .zarr.zip (Zarr v3), .csv, or .bin (raw)";
 

@@ -46,7 +46,7 @@ const REPEATED_BITS: f32 = 7.0;
 /// Bytes of a match that are counted one by one.
 const LONG: usize = 32;
 /// The step between places looked up grows by about one after so many in vain.
-const PATIENCE: usize = 8;
+const MISSES_PER_STEP: usize = 8;
 /// Most that it grows by: repeats of a kilobyte are found with it.
 const LARGEST_STEP: usize = 16;
 
@@ -195,9 +195,9 @@ impl Finder {
                     return found;
                 }
             }
-            self.misses = (self.misses + 1).min(LARGEST_STEP * PATIENCE);
+            self.misses = (self.misses + 1).min(LARGEST_STEP * MISSES_PER_STEP);
             // Steps follow from what is there, so that those through a repeat soon meet those through its original.
-            at += 1 + (self.misses / PATIENCE) * (hash >> 32 & 15) as usize / 8;
+            at += 1 + (self.misses / MISSES_PER_STEP) * (hash >> 32 & 15) as usize / 8;
         }
         self.next = at;
         None

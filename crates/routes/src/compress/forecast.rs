@@ -48,6 +48,11 @@ impl Forecast {
         let output_bytes = besides + plan.variables.iter().map(of).sum::<u64>();
         Self { input_bytes, output_bytes, seconds: phases(&plan).sum(), plan }
     }
+
+    /// Bytes of the file as it would be; `route = "compress"` leaves a file that would not get smaller.
+    pub fn file_bytes(&self) -> u64 {
+        self.output_bytes.min(self.input_bytes)
+    }
 }
 
 /// Bytes that the values of a variable would take; `None` if they are copied as they are stored.

@@ -28,6 +28,36 @@ pub fn all(done: &Repacked) -> Vec<String> {
     notes
 }
 
+/// The chains that were used, most bytes first.
+pub fn chains(plan: &Plan) -> String {
+    const SHOWN: usize = 3;
+    let mut chains: Vec<(String, u64)> = Vec::new();
+    for variable in &plan.variables {
+        if let Action::Encode(choice) = &variable.action {
+            let name = choice.chain.to_string();
+            match chains.iter_mut().find(|(other, _)| *other == name) {
+                Some((_, bytes)) => *bytes += variable.raw_bytes,
+                None => chains.push((name, variable.raw_bytes)),
+            }
+        }
+    }
+    // Of a file whose variables are all as they were, why they are.
+    let copied = plan.variables.iter().find_map(|variable| match &variable.action {
+        Action::Copy(why) => Some(why.clone()),
+        Action::Encode(_) => None,
+    });
+    if let (true, Some(why)) = (chains.is_empty(), copied) {
+        return why;
+    }
+    chains.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    let more = chains.len().saturating_sub(SHOWN);
+    let mut text = chains.into_iter().take(SHOWN).map(|(name, _)| name).collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        text.push_str(&format!(" and {more} more"));
+    }
+    text
+}
+
 /// Which limits of the goal no chain meets, and for which variables.
 pub fn limits_missed<'p>(plans: impl IntoIterator<Item = &'p Plan>) -> Vec<String> {
     let mut missed: BTreeMap<&str, Vec<&str>> = BTreeMap::new();

@@ -39,7 +39,7 @@ use knarr_worker::means::Means;
 /// How long a file rests before it is taken for finished, if the rule does not say.
 const SETTLE: Duration = Duration::from_secs(2);
 /// For how long a step waits for the next of its files before they are told to be missing.
-const PATIENCE: Duration = Duration::from_mins(10);
+const STEP_WAITS: Duration = Duration::from_mins(10);
 
 /// A rule whose files will be watched.
 pub(super) struct WatchedRule {
@@ -329,7 +329,7 @@ impl Watched {
         let rules = Rules {
             ranks: watched.ranks.clone(),
             settle: self.settle,
-            patience: PATIENCE,
+            patience: STEP_WAITS,
             force: true,
             live: true,
             ranks_key: "ranks in knarr.toml",

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use knarr_array::error::Error;
 use knarr_routes::compress::{Forecast, Repacked};
+use serde_json::Value;
 
 use super::aggregators::lossy_transfers::{LossyTransfer, LossyTransfers};
 use knarr_capture::processes::Listings;
@@ -14,13 +15,8 @@ use knarr_capture::processes::Listings;
 pub enum Outcome {
     /// The packed file is in place.
     Packed(Box<Repacked>),
-    /// The file stays as it is.
-    Estimated {
-        /// Its name now.
-        path: PathBuf,
-        /// What packing it would give.
-        forecast: Box<Forecast>,
-    },
+    /// The file stays as it is, and this is told of it.
+    Told(Box<Told>),
     /// The file stays as it is, for this reason.
     Left(String),
     /// It is being written again, or was: packing may be tried later.
@@ -53,6 +49,20 @@ pub enum Outcome {
     Undelivered(Error, PathBuf),
     /// No file could be made of what the program handed over, and it is not here any more: it is lost, or on another node.
     Lost(Error),
+}
+
+/// What is told of a file that stays as it is.
+pub struct Told {
+    /// Its name now.
+    pub path: PathBuf,
+    /// What became of it, in one word for programs.
+    pub outcome: &'static str,
+    /// The same for people.
+    pub words: String,
+    /// What the document says of it besides.
+    pub more: Value,
+    /// What packing it would give, if that was asked.
+    pub forecast: Option<Forecast>,
 }
 
 impl Outcome {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// A process that waits says so every second. One that says nothing any more was killed.
-const PATIENCE: Duration = Duration::from_secs(3);
+const SILENT_WHEN_KILLED: Duration = Duration::from_secs(3);
 
 /// The processes that wait, and when each has said so last.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ impl Waiting {
 
     /// True if some process waits.
     pub(super) fn is_any(&mut self) -> bool {
-        self.0.retain(|_, said| said.elapsed() < PATIENCE);
+        self.0.retain(|_, said| said.elapsed() < SILENT_WHEN_KILLED);
         !self.0.is_empty()
     }
 }
@@ -41,7 +41,7 @@ mod tests {
         assert!(waiting.is_any());
         waiting.on_wait(2, false);
         assert!(!waiting.is_any());
-        waiting.0.insert(3, Instant::now() - PATIENCE);
+        waiting.0.insert(3, Instant::now() - SILENT_WHEN_KILLED);
         assert!(!waiting.is_any());
     }
 }

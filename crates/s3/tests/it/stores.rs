@@ -15,7 +15,7 @@ use knarr_testing::suites::store::{Objects, Stores, check};
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::{ObjectStore, ObjectStoreExt};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const MOTO_ANSWERS_WITHIN: Duration = Duration::from_secs(60);
 const BUCKET: &str = "stores";
 
 /// moto in a process of its own, with a bucket.
@@ -58,7 +58,7 @@ impl Server {
                 Ok(answer) => break answer,
                 Err(error) => {
                     assert!(server.process.try_wait().unwrap().is_none(), "moto ended: is it installed?");
-                    assert!(begin.elapsed() < PATIENCE, "moto does not answer: {error}");
+                    assert!(begin.elapsed() < MOTO_ANSWERS_WITHIN, "moto does not answer: {error}");
                     std::thread::sleep(Duration::from_millis(50));
                 }
             }

@@ -1,7 +1,7 @@
 use super::*;
 
 const SETTLE: Duration = Duration::from_secs(2);
-const PATIENCE: Duration = Duration::from_secs(60);
+const STEP_WAITS: Duration = Duration::from_secs(60);
 
 struct Watch {
     steps: Steps,
@@ -15,7 +15,7 @@ impl Watch {
 
     fn with(force: bool, live: bool) -> Self {
         let (ranks_key, remove_key) = ("--ranks", "--remove");
-        let (settle, patience) = (SETTLE, PATIENCE);
+        let (settle, patience) = (SETTLE, STEP_WAITS);
         let rules = Rules { ranks: 0..=3, settle, patience, force, live, ranks_key, remove_key };
         Self { steps: Steps::new(rules), begin: Instant::now() }
     }

@@ -4,7 +4,6 @@ use knarr_choose::plan::Action;
 use knarr_routes::compress::{Forecast, expected_bytes};
 use knarr_run::launch::{Done, Outcome};
 
-use super::words::chains;
 use crate::printing::terminal::{copied, folded};
 use crate::printing::totals::Totals;
 use crate::table::{self, Align};
@@ -12,28 +11,9 @@ use crate::table::{self, Align};
 /// The estimates among these files.
 pub(super) fn estimates(files: &[Done]) -> impl Iterator<Item = &Forecast> {
     files.iter().filter_map(|done| match &done.outcome {
-        Outcome::Estimated { forecast, .. } => Some(forecast.as_ref()),
+        Outcome::Told(told) => told.forecast.as_ref(),
         _ => None,
     })
-}
-
-/// Bytes of the file as it would be; `route = "compress"` leaves a file that would not get smaller.
-fn after(forecast: &Forecast) -> u64 {
-    forecast.output_bytes.min(forecast.input_bytes)
-}
-
-/// What would become of one file.
-pub(super) fn in_words(forecast: &Forecast) -> String {
-    if forecast.output_bytes >= forecast.input_bytes {
-        return "compressing would not make it smaller".to_owned();
-    }
-    format!(
-        "would be about {} ({}x) in about {:.2} s: {}",
-        table::bytes(forecast.output_bytes),
-        table::ratio(forecast.input_bytes, forecast.output_bytes),
-        forecast.seconds,
-        chains(&forecast.plan)
-    )
 }
 
 /// Variables of the same path and chain, in all files.
@@ -51,7 +31,7 @@ pub(super) fn page(files: &[Done]) -> Option<String> {
     let mut totals = Totals::default();
     let (mut variables, mut seconds): (Vec<Variable<'_>>, f64) = (Vec::new(), 0.0);
     for forecast in estimates(files) {
-        totals.add(forecast.input_bytes, after(forecast));
+        totals.add(forecast.input_bytes, forecast.file_bytes());
         seconds += forecast.seconds;
         for planned in &forecast.plan.variables {
             let (Action::Encode(choice), Some(bytes)) = (&planned.action, expected_bytes(planned)) else { continue };
@@ -108,31 +88,13 @@ pub(super) fn page(files: &[Done]) -> Option<String> {
     Some(text)
 }
 
-/// What the document of a run says of one file, besides its names and its size.
-pub(super) fn json(forecast: &Forecast) -> serde_json::Value {
-    let variable = |planned: &knarr_choose::plan::VariablePlan| {
-        let (chain, reason, ratio) = match &planned.action {
-            Action::Copy(why) => (None, why, None),
-            Action::Encode(choice) => (Some(choice.chain.to_string()), &choice.reason, Some(choice.expected.ratio)),
-        };
-        serde_json::json!({
-            "name": planned.path.trim_start_matches('/'), "chain": chain, "reason": reason,
-            "raw_bytes": planned.raw_bytes, "expected_ratio": ratio, "expected_bytes": expected_bytes(planned),
-        })
-    };
-    serde_json::json!({
-        "expected_bytes": after(forecast), "expected_seconds": forecast.seconds,
-        "variables": forecast.plan.variables.iter().map(variable).collect::<Vec<_>>(),
-    })
-}
-
 /// The sum of all estimates, for the document of a run; nothing if there are none.
 pub(super) fn totals(files: &[Done]) -> Option<serde_json::Value> {
     let all: Vec<&Forecast> = estimates(files).collect();
     let sum = |of: fn(&Forecast) -> u64| all.iter().map(|forecast| of(forecast)).sum::<u64>();
     (!all.is_empty()).then(|| {
         serde_json::json!({
-            "files": all.len(), "input_bytes": sum(|forecast| forecast.input_bytes), "expected_bytes": sum(after),
+            "files": all.len(), "input_bytes": sum(|forecast| forecast.input_bytes), "expected_bytes": sum(Forecast::file_bytes),
             "expected_seconds": all.iter().map(|forecast| forecast.seconds).sum::<f64>(),
         })
     })

@@ -1,14 +1,14 @@
 //! The line of one file in the report. The table, the JSON document, the totals and the lines of failures are all made from it:
-//! each outcome is put into words here and nowhere else.
+//! each outcome is put into words here and nowhere else, but for what a route tells of files that stay as they are.
 
 use std::path::Path;
 
 use knarr_array::error::Error;
+use knarr_routes::compress::notes;
 use knarr_run::launch::{Done, Outcome};
 use serde_json::{Value, json};
 
-use super::estimates;
-use super::words::{chains, shown, size};
+use super::words::{shown, size};
 
 /// What became of a file.
 pub(super) struct ReportLine<'d> {
@@ -60,7 +60,7 @@ pub(super) fn report_line(done: &Done) -> ReportLine<'_> {
     match outcome {
         Outcome::Packed(done) => {
             let mut more = crate::report::json(done);
-            let mut words = done.copied.clone().unwrap_or_else(|| chains(&done.plan));
+            let mut words = done.copied.clone().unwrap_or_else(|| notes::chains(&done.plan));
             if !note.is_empty() {
                 words.push_str(&format!("; {note}"));
                 more["note"] = note.as_str().into();
@@ -74,10 +74,9 @@ pub(super) fn report_line(done: &Done) -> ReportLine<'_> {
                 ..ReportLine::stays(path, "packed", words)
             }
         }
-        Outcome::Estimated { forecast, .. } => ReportLine {
-            more: estimates::json(forecast),
-            ..ReportLine::stays(path, "estimated", estimates::in_words(forecast))
-        },
+        Outcome::Told(told) => {
+            ReportLine { more: told.more.clone(), ..ReportLine::stays(path, told.outcome, told.words.as_str()) }
+        }
         Outcome::Left(why) | Outcome::Changed(why) => ReportLine::stays(path, "left", why.as_str()),
         Outcome::Failed(error) | Outcome::Died(error) => {
             let failure = |error| format!("{error}; the file is as the program wrote it");

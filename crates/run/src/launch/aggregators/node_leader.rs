@@ -30,7 +30,7 @@ const AGAIN: Duration = Duration::from_millis(50);
 /// Between two looks at what the first launcher does.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// How long the first launcher may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const FIRST_ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 /// How long the others may take to end when the job is terminated: it is killed soon.
 const HURRY: Duration = Duration::from_millis(500);
 /// The same if this launcher's own program has failed: they may wait for it, in MPI, and batch systems end a job only when its
@@ -363,7 +363,7 @@ impl Follower {
         let rank = rank.map_or_else(String::new, |rank| rank.to_string());
         let mut word = [0; WELCOME.len()];
         let asked = first
-            .set_read_timeout(Some(PATIENCE))
+            .set_read_timeout(Some(FIRST_ANSWERS_WITHIN))
             .and_then(|()| first.write_all(format!("{rank}\n").as_bytes()))
             .and_then(|()| first.read_exact(&mut word));
         match asked {

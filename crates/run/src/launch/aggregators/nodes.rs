@@ -25,7 +25,7 @@ use knarr_worker::means::Means;
 /// How often in a row another node may be out of reach before it is gone.
 pub(super) const TRIES: u32 = 2;
 /// How long this launcher stays for other nodes to ask what became of a file.
-const PATIENCE: Duration = Duration::from_secs(10);
+const STAYS_FOR_NODES: Duration = Duration::from_secs(10);
 /// How long the program may go on on other nodes when it has ended here, before files that they have written are left.
 const AFTER_END: Duration = Duration::from_secs(60);
 
@@ -238,7 +238,7 @@ impl Nodes {
 
     /// Stays until other nodes know what became of files, for some seconds at most.
     pub(in crate::launch) fn linger(&self) {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + STAYS_FOR_NODES;
         let is_asked = |made: &Made| made.outcome.is_some() && !made.untold.is_empty();
         while Instant::now() < end && lock(&self.shared.made).values().any(is_asked) {
             std::thread::sleep(Duration::from_millis(20));
@@ -444,7 +444,7 @@ mod tests {
         assert!(matches!(ask(), Some(Ok(Fate::Done))));
         let begin = Instant::now();
         nodes.linger();
-        assert!(begin.elapsed() < PATIENCE, "everybody knows it");
+        assert!(begin.elapsed() < STAYS_FOR_NODES, "everybody knows it");
         // What was never there is no file that is under way.
         nodes.shared.made.lock().unwrap().clear();
         assert!(matches!(ask(), Some(Err(_))));

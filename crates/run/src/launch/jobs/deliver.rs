@@ -29,8 +29,8 @@ use knarr_routes::compress::{RepackOptions, Repacked, write_source};
 use knarr_tier::Space;
 use serde::{Deserialize, Serialize};
 
+use crate::launch::jobs::closed::is_short;
 use crate::launch::jobs::kind::kind_of;
-use crate::launch::jobs::pack::is_short;
 use crate::launch::jobs::packed::PackedFiles;
 use crate::launch::jobs::stage::drain::{Drain, Way};
 use crate::launch::jobs::stage::packed::Packing;

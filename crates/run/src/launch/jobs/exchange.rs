@@ -14,7 +14,7 @@ use crate::launch::jobs::replacement::Replacement;
 use knarr_capture::processes::{Identity, writer};
 
 /// How long to wait for programs that are opening files.
-const PATIENCE: Duration = Duration::from_secs(5);
+const GATE_SHUTS_WITHIN: Duration = Duration::from_secs(5);
 
 /// The gate, shut. Jobs wait for each other apart from it: how many there are says nothing of programs.
 pub(in crate::launch) struct Shut {
@@ -29,7 +29,7 @@ pub(in crate::launch) fn shut(gate: &Path) -> Result<Option<Shut>> {
     let gate = File::open(gate).map_err(|error| Error::read(gate, &error))?;
     let begin = Instant::now();
     while gate.try_lock().is_err() {
-        if begin.elapsed() > PATIENCE {
+        if begin.elapsed() > GATE_SHUTS_WITHIN {
             return Ok(None);
         }
         std::thread::sleep(Duration::from_micros(200));

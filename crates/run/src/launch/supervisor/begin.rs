@@ -15,9 +15,10 @@ use super::done::Ended;
 use super::running_jobs::{RunningJob, Todo};
 use super::staged::staged;
 use super::undelivered::is_for_bucket;
+use crate::launch::jobs::closed::ClosedJob;
 use crate::launch::jobs::cost;
 use crate::launch::jobs::deliver::{DeliverJob, Delivered};
-use crate::launch::jobs::pack::PackJob;
+use crate::launch::jobs::when_closed;
 use crate::launch::names::Beat;
 use crate::launch::news::{News, StagedFile, spawn};
 use crate::launch::outcome::Outcome;
@@ -225,7 +226,8 @@ impl Supervisor<'_> {
         let path = due.path.clone();
         let running = self.running((path.clone(), None), Todo::Pack(due.clone()), &share, &cancel);
         let Due { filters, identity, .. } = due;
-        let job = PackJob {
+        let job = ClosedJob {
+            when_closed,
             spools: self.spools(),
             path: path.clone(),
             identity,

@@ -93,7 +93,7 @@ impl Supervisor<'_> {
         }
         let name = match &outcome {
             Outcome::Packed(repacked) => repacked.output.clone(),
-            Outcome::Estimated { path, .. } => path.clone(),
+            Outcome::Told(told) => told.path.clone(),
             _ => path.clone(),
         };
         let version = self.deliveries.versions.remove(&path);

@@ -2,15 +2,24 @@
 
 use std::sync::Arc;
 
-use knarr_array::error::{Error, Result};
+use knarr_array::error::{Error, ErrorKind, Result};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::path::Path;
 use object_store::{ClientOptions, ObjectStore};
 
-use crate::server::{Server, TIMEOUT, Variables, retry};
+use super::contract::{Answer, Server, TIMEOUT, Variables, retry};
 
-pub(crate) const BUCKET: Server =
-    Server { schemes: &["s3"], noun: "bucket", lists: true, check_name, path: |path| Path::parse(path), connect };
+pub(super) const BUCKET: Server = Server {
+    schemes: &["s3"],
+    noun: "bucket",
+    lists: true,
+    check_name,
+    path: |path| Path::parse(path),
+    connect,
+    explain,
+    not_permitted: "check the credentials (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY), or ask who owns it for access",
+    not_reached: "check the address (AWS_ENDPOINT_URL), the network and its proxies, and repeat this",
+};
 
 fn check_name(name: &str) -> Result<()> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
@@ -63,4 +72,21 @@ fn require_credentials(variables: &Variables) -> Result<()> {
         "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, for example by 'aws configure export-credentials --format env'; \
          AWS_SKIP_SIGNATURE=true reads what is public",
     ))
+}
+
+fn explain(answer: &Answer<'_>) -> Option<Error> {
+    match answer.code {
+        Some("NoSuchBucket") => Some(
+            Error::new(ErrorKind::NotFound, "there is no such bucket")
+                .hint("check its name, and AWS_ENDPOINT_URL and AWS_REGION"),
+        ),
+        Some(code @ ("InvalidAccessKeyId" | "SignatureDoesNotMatch" | "InvalidToken" | "ExpiredToken")) => Some(
+            Error::new(answer.kind, format!("the server refuses the credentials ({code})"))
+                .hint("check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN"),
+        ),
+        _ if answer.text.contains("incorrectly configured region") => {
+            Some(Error::new(answer.kind, "the bucket is in another region").hint("name it: AWS_REGION"))
+        }
+        _ => None,
+    }
 }

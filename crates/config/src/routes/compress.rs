@@ -12,6 +12,21 @@ use knarr_flow::settings::{Rule, Settings};
 use knarr_flow::urls::{is_written, written_schemes};
 use serde::{Deserialize, Serialize};
 
+use super::traits::{Traits, UNTOUCHED, keys_of};
+use crate::misread::refuse;
+
+pub(super) const COMPRESS: Traits = Traits {
+    word: "compress",
+    does: "makes one compressed file of each",
+    compress: keys_of::<CompressRule>,
+    is_told: true,
+    is_done_when_closed: true,
+    may_be_replaced: true,
+    is_handed_over: true,
+    not_repacked: None,
+    ..UNTOUCHED
+};
+
 /// When `knarr run` compresses what a program writes with HDF5. If it is not said, the program hands values over, and no plain file
 /// is written. Other commands take no notice of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,7 +99,7 @@ impl TryFrom<String> for Output {
 }
 
 /// True for the URL of a bucket to which is written, or of a prefix in it.
-pub(super) fn is_below_bucket(url: &str) -> bool {
+pub(crate) fn is_below_bucket(url: &str) -> bool {
     is_written(url) && url.split_once("://").is_some_and(|(_, rest)| is_place(rest))
 }
 
@@ -134,59 +149,6 @@ pub struct CompressRule {
     pub variables: Option<BTreeMap<String, VariableRule>>,
 }
 
-/// The keys of [`CompressRule`] that have an effect on an estimate.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table of keys")]
-pub(super) struct EstimateKeys {
-    goal: Option<String>,
-    portable: Option<String>,
-    low: Option<Release>,
-    variables: Option<BTreeMap<String, VariableRule>>,
-}
-
-impl From<EstimateKeys> for CompressRule {
-    fn from(EstimateKeys { goal, portable, low, variables }: EstimateKeys) -> Self {
-        Self { goal, portable, low, variables, ..Self::default() }
-    }
-}
-
-/// The keys of [`CompressRule`] that have an effect on a file that is kept of a transfer.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table of keys")]
-pub(super) struct KeptKeys {
-    goal: Option<String>,
-    portable: Option<String>,
-    low: Option<Release>,
-    high: Option<Release>,
-    output: Option<Output>,
-    variables: Option<BTreeMap<String, VariableRule>>,
-}
-
-impl From<KeptKeys> for CompressRule {
-    fn from(KeptKeys { goal, portable, low, high, output, variables }: KeptKeys) -> Self {
-        Self { goal, portable, low, high, output, variables, ..Self::default() }
-    }
-}
-
-/// The keys of the route `stage`: of when the program waits for its file, nothing is said there.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table of keys")]
-pub(super) struct StagedKeys {
-    when: Option<When>,
-    goal: Option<String>,
-    portable: Option<String>,
-    low: Option<Release>,
-    high: Option<Release>,
-    output: Option<Output>,
-    variables: Option<BTreeMap<String, VariableRule>>,
-}
-
-impl From<StagedKeys> for CompressRule {
-    fn from(StagedKeys { when, goal, portable, low, high, output, variables }: StagedKeys) -> Self {
-        Self { when, goal, portable, low, high, output, variables, ..Self::default() }
-    }
-}
-
 /// `variables.NAME`
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table of settings")]
@@ -224,7 +186,7 @@ impl CompressRule {
     /// The settings it stands for.
     ///
     /// # Errors
-    /// As for [`FileRule::settings`](super::FileRule::settings).
+    /// As for [`FileRule::settings`](crate::FileRule::settings).
     pub fn settings(&self) -> Result<Settings> {
         let mut settings = Settings::default();
         if let Some(goal) = &self.goal {
@@ -241,8 +203,32 @@ impl CompressRule {
         Ok(settings)
     }
 
+    /// Refuses values that contradict each other.
+    pub(super) fn check(&self) -> Result<()> {
+        self.check_classic(self.says_anything())?;
+        let is_other = self.output.as_ref().is_some_and(|output| *output != Output::Netcdf4);
+        if self.when.is_some() && (is_other || self.wait.is_some()) {
+            return Err(refuse(
+                "when = \"close\" packs what the program has written itself: 'output' and 'wait' say nothing of that",
+            )
+            .hint("remove them, or remove 'when'"));
+        }
+        Ok(())
+    }
+
+    /// Refuses keys that have no effect on a classic file, if there are any.
+    pub(super) fn check_classic(&self, asks: bool) -> Result<()> {
+        if self.output == Some(Output::Classic) && asks {
+            return Err(refuse(
+                "output = \"classic\" keeps values as they are: goals, bounds and readers say nothing of it",
+            )
+            .hint("remove them, or choose \"netcdf4\" or \"zarr\""));
+        }
+        Ok(())
+    }
+
     /// True if it asks for anything that could not be served.
-    pub(super) fn says_anything(&self) -> bool {
+    pub(crate) fn says_anything(&self) -> bool {
         let Self { when: _, output: _, wait: _, goal, portable, low, high, variables } = self;
         let files = goal.is_some() || portable.is_some() || low.is_some() || high.is_some();
         files || variables.as_ref().is_some_and(|variables| !variables.is_empty())

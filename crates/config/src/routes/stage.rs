@@ -1,11 +1,23 @@
 //! What the route `stage` can be asked for: `[file.stage]`.
 
-use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::error::{Error, Result};
 use knarr_choose::place::objective::Objective;
 use serde::{Deserialize, Serialize};
 
-use super::restart::Time;
-use super::tier::Rate;
+use super::compress::{COMPRESS, CompressRule, Output};
+use super::traits::{Traits, keys_of};
+use crate::misread::refuse;
+use crate::restart::Time;
+use crate::tier::{Rate, TierRule};
+
+pub(super) const STAGE: Traits = Traits {
+    word: "stage",
+    does: "makes one compressed file of each in a fast tier, and moves it to its place",
+    // Nothing is said of what the program waits for.
+    compress: || &["when", "goal", "portable", "low", "high", "output", "variables"],
+    own: keys_of::<StageRule>,
+    ..COMPRESS
+};
 
 /// `[file.stage]`
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -23,6 +35,25 @@ impl StageRule {
     /// What is to be least: what the program waits, if nothing is said.
     pub fn objective(&self) -> Objective {
         self.objective.map_or(Objective::Blocked, |Least(objective)| objective)
+    }
+
+    /// Refuses values that make no sense, alone or beside those of `compress`.
+    pub(super) fn check(&self, compress: &CompressRule, tiers: &[TierRule]) -> Result<()> {
+        if tiers.len() < 2 {
+            return Err(refuse("route = \"stage\" needs two tiers or more: those in which files wait, and their place")
+                .hint(
+                "add a [[tier]] for each, the fastest first and the place of the files last; docs/run.md has an example",
+            ));
+        }
+        if self.objective.is_some() && compress.goal.is_some() {
+            return Err(refuse("'goal' says how each file is encoded, so there is nothing to choose by 'objective'")
+                .hint("remove one of them"));
+        }
+        if matches!(compress.output(), Output::Zarr | Output::At(_)) {
+            return Err(refuse("route = \"stage\" makes one file of each, and a Zarr store has many")
+                .hint("write output = \"netcdf4\" or \"classic\", or route = \"compress\""));
+        }
+        compress.check()
     }
 }
 
@@ -56,7 +87,7 @@ impl TryFrom<Written> for Least {
     type Error = Error;
 
     fn try_from(written: Written) -> Result<Self> {
-        let refuse = |what: String| Err(Error::new(ErrorKind::Config, what));
+        let refuse = |what: String| Err(refuse(&what));
         match written {
             Written::Named(name) => match name.as_str() {
                 "blocked" => Ok(Self(Objective::Blocked)),
@@ -93,15 +124,17 @@ impl From<Least> for Written {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Config;
+    use knarr_array::error::ErrorKind;
+
     use super::*;
+    use crate::{Config, FileRule};
 
     fn objective(text: &str) -> Result<Objective> {
         let tiers = "[[tier]]\nname = \"a\"\npath = \"a\"\n[[tier]]\nname = \"b\"\npath = \".\"\n";
         let rule = "[[file]]\npattern = \"*\"\nroute = \"stage\"\n";
         let config = Config::parse(&format!("{tiers}{rule}{text}\n"))?;
         let written = serde_json::to_string(&config.file[0]).unwrap();
-        let again: super::super::FileRule = serde_json::from_str(&written).unwrap();
+        let again: FileRule = serde_json::from_str(&written).unwrap();
         assert_eq!(again, config.file[0], "{written}");
         Ok(config.file[0].stage().unwrap().objective())
     }

@@ -4,10 +4,24 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use knarr_array::error::{Error, ErrorKind, Result};
+use knarr_array::error::Result;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::restart::{NamePattern, Time};
+use super::compress::CompressRule;
+use super::traits::{Traits, UNTOUCHED, keys_of};
+use crate::misread::refuse;
+use crate::restart::{NamePattern, Time};
+
+/// Components hand over what a rule says that they transfer: see `Snapshot::part`.
+pub(super) const TRANSFER: Traits = Traits {
+    word: "transfer",
+    does: "hands values to the programs that read them",
+    // A file that is kept of a transfer is compressed.
+    compress: || &["goal", "portable", "low", "high", "output", "variables"],
+    own: keys_of::<TransferRule>,
+    not_repacked: Some("it is for 'knarr run'"),
+    ..UNTOUCHED
+};
 
 /// What becomes of a session that a reader has not taken and will not take any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -53,7 +67,7 @@ pub enum InFlight {
 /// Directory beside the configuration file in which components meet.
 const RENDEZVOUS: &str = ".knarr-transfer";
 /// How long one side waits for the other.
-const PATIENCE: Duration = Duration::from_secs(180);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(180);
 /// Names of components are short: they are names of directories.
 const LONGEST_NAME: usize = 64;
 
@@ -156,7 +170,7 @@ impl TransferRule {
 
     /// How long one side waits for the other, from the last sign of life on.
     pub fn timeout(&self) -> Duration {
-        self.timeout.map_or(PATIENCE, |time| time.0)
+        self.timeout.map_or(DEFAULT_TIMEOUT, |time| time.0)
     }
 
     /// Directory in which components meet; absolute once [`TransferRule::beside`] has made it so.
@@ -174,9 +188,42 @@ impl TransferRule {
         std::iter::once(self.from()).chain(self.to().iter().map(String::as_str))
     }
 
-    /// Refuses values that make no sense.
-    pub(super) fn check(&self) -> Result<()> {
-        let refuse = |what: &str, hint: &str| Err(Error::new(ErrorKind::Config, what).hint(hint));
+    /// Refuses values that make no sense, alone or beside those of `compress` for a file that is kept.
+    pub(super) fn check(&self, pattern: &NamePattern, kept: &CompressRule) -> Result<()> {
+        let is_bounded = self.in_flight() == InFlight::Bound;
+        // Bounds may be meant for the way of the values.
+        kept.check_classic(if is_bounded { kept.says_more_than_bounds() } else { kept.says_anything() })?;
+        let leaves_none = |name: &NamePattern| matches!(name.as_str(), "*" | "**") || name.as_str() == pattern.as_str();
+        if let Some(name) = self.exclude.iter().flatten().find(|name| leaves_none(name)) {
+            return Err(refuse(&format!("exclude = [\"{}\"] leaves no file to this rule", name.as_str()))
+                .hint("exclude some of the names that 'pattern' matches, or remove the rule"));
+        }
+        if is_bounded && !kept.has_bounds() {
+            return Err(refuse("in_flight = \"bound\" without a bound: no value could lose anything").hint(
+                "state one, such as variables.T.max_rel_error = 1e-3, or write in_flight = \"auto\", which loses nothing",
+            ));
+        }
+        if !self.may_make_files() {
+            if is_bounded && (kept.says_more_than_bounds() || kept.output.is_some()) {
+                return Err(refuse(
+                    "no file is kept of the transfer: goals, formats, chains and chunks say nothing of it; bounds do",
+                )
+                .hint("remove them, or set keep = true or when_late = \"keep\""));
+            }
+            if !is_bounded && (kept.says_anything() || kept.output.is_some()) {
+                let hint = "remove them, or set keep = true or when_late = \"keep\"; with in_flight = \"bound\" bounds hold \
+                            on the way to other nodes";
+                return Err(
+                    refuse("no file is kept of the transfer: goals, bounds and formats say nothing of it").hint(hint)
+                );
+            }
+        }
+        self.check_sides()
+    }
+
+    /// Refuses components that cannot be.
+    fn check_sides(&self) -> Result<()> {
+        let refuse = |what: &str, hint: &str| Err(refuse(what).hint(hint));
         if self.from.is_none() || self.to().is_empty() {
             return refuse(
                 "a transfer needs the component that writes and those that read",

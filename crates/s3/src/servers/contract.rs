@@ -1,10 +1,10 @@
-//! What distinguishes the kinds of servers that hold objects. Each kind has a file of its own.
+//! What distinguishes the kinds of servers that hold objects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use knarr_array::error::{Error, Result};
+use knarr_array::error::{Error, ErrorKind, Result};
 use object_store::path::{self, Path};
 use object_store::{BackoffConfig, ObjectStore, RetryConfig};
 
@@ -13,7 +13,7 @@ const ATTEMPTS: usize = 9;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 /// Time after which a request is sent no more.
-const PATIENCE: Duration = Duration::from_secs(180);
+const REPEATED_FOR: Duration = Duration::from_secs(180);
 /// Time that a request may take, unless `AWS_TIMEOUT` says otherwise: enough for a part of an object on a slow line.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -36,6 +36,22 @@ pub(crate) struct Server {
     /// Connects to the server with this scheme and name. `Usage` if there are no credentials, or a variable of the environment
     /// makes no sense.
     pub(crate) connect: fn(&str, &str, &Variables) -> Result<Arc<dyn ObjectStore>>,
+    /// What an answer means that only such a server gives; `None` for others.
+    pub(crate) explain: fn(&Answer<'_>) -> Option<Error>,
+    /// What to do if it does not permit a request.
+    pub(crate) not_permitted: &'static str,
+    /// What to do if it is not reached.
+    pub(crate) not_reached: &'static str,
+}
+
+/// An answer to a request that failed.
+pub(crate) struct Answer<'a> {
+    /// All that is known of it.
+    pub(crate) text: &'a str,
+    /// The name that the server has for the failure.
+    pub(crate) code: Option<&'a str>,
+    /// Kind of an error nobody can name better.
+    pub(crate) kind: ErrorKind,
 }
 
 /// # Errors
@@ -49,5 +65,5 @@ pub(crate) fn retry(variables: &Variables) -> Result<RetryConfig> {
     let attempts = attempts.transpose()?.unwrap_or(ATTEMPTS);
     // Each pause is between the first one and `base` times the one before.
     let backoff = BackoffConfig { init_backoff: FIRST_PAUSE, max_backoff: LONGEST_PAUSE, base: 4.0 };
-    Ok(RetryConfig { max_retries: attempts.max(1) - 1, retry_timeout: PATIENCE, backoff })
+    Ok(RetryConfig { max_retries: attempts.max(1) - 1, retry_timeout: REPEATED_FOR, backoff })
 }

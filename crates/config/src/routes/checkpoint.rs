@@ -9,7 +9,18 @@ use knarr_checkpoint::similarity::{BUNDLE_BELOW, Similarity};
 use knarr_checkpoint::{PackOptions, Scheme};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::restart::{Ranks, Time};
+use super::traits::{Traits, UNTOUCHED, keys_of};
+use crate::misread::refuse;
+use crate::restart::{NamePattern, Ranks, Time};
+
+pub(super) const CHECKPOINT: Traits = Traits {
+    word: "checkpoint",
+    does: "packs every byte into sets once files are written",
+    own: keys_of::<CheckpointRule>,
+    is_told: true,
+    not_repacked: Some("it is for 'knarr checkpoint pack' and 'knarr run'"),
+    ..UNTOUCHED
+};
 
 /// `[file.checkpoint]`
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -72,7 +83,7 @@ impl CheckpointRule {
     /// How files are merged and compressed into a set.
     ///
     /// # Errors
-    /// As for [`FileRule::pack_options`](super::FileRule::pack_options).
+    /// As for [`FileRule::pack_options`](crate::FileRule::pack_options).
     pub fn pack_options(&self) -> Result<PackOptions> {
         let mut options = PackOptions { similarity: self.similarity()?, attributes: true, ..PackOptions::default() };
         if let Some(goal) = &self.goal {
@@ -86,7 +97,11 @@ impl CheckpointRule {
     }
 
     /// Refuses values that make no sense.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(super) fn check(&self, pattern: &NamePattern) -> Result<()> {
+        if self.ranks.is_some() && pattern.restart_files().is_some_and(|files| !files.names.has_rank()) {
+            return Err(refuse("a pattern without {rank} stands for one file in each step: it takes no 'ranks'")
+                .hint("remove 'ranks', or write where the rank stands: restart_{step}_{rank}.h5"));
+        }
         let sizes = check_sizes(self.group_size.unwrap_or(1), self.block_size.unwrap_or(1));
         sizes.map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?;
         if self.copies.is_some_and(|copies| !(1..=2).contains(&copies)) {

@@ -7,15 +7,18 @@ use object_store::http::HttpBuilder;
 use object_store::path::Path;
 use object_store::{ClientOptions, ObjectStore};
 
-use crate::server::{Server, TIMEOUT, Variables, retry};
+use super::contract::{Server, TIMEOUT, Variables, retry};
 
-pub(crate) const WEB: Server = Server {
+pub(super) const WEB: Server = Server {
     schemes: &["https", "http"],
     noun: "server",
     lists: false,
     check_name: |_| Ok(()),
     path: |path| Path::from_url_path(path),
     connect,
+    explain: |_| None,
+    not_permitted: "ask who runs the server for access",
+    not_reached: "check the address, the network and its proxies, and repeat this",
 };
 
 fn connect(scheme: &str, name: &str, variables: &Variables) -> Result<Arc<dyn ObjectStore>> {
