@@ -74,6 +74,9 @@ class Case:
     them meets files of the ones before that are not in their places yet."""
     alike: str = ""
     """Finds what the programs have to say in every run alike."""
+    is_exact: bool = False
+    """Files that are neither HDF5 nor netCDF have to be the same, with their access, and times that a program has set.
+    Those that are called as in `apart` need not."""
 
 
 @dataclass
@@ -171,7 +174,9 @@ def finished(command: Sequence[object], folder: Path, environment: dict[str, str
     return code, text
 
 
-def compare(plain: Path, found: Path, output: str, apart: Sequence[str]) -> tuple[int, list[str]]:
+def compare(
+    plain: Path, found: Path, output: str, apart: Sequence[str], is_exact: bool = False
+) -> tuple[int, list[str]]:
     """How many files of a plain run were compared, and how those under Knarr differ."""
     compared, wrong = 0, []
     for path in sorted(path for path in plain.rglob("*") if path.is_file()):
@@ -183,12 +188,25 @@ def compare(plain: Path, found: Path, output: str, apart: Sequence[str]) -> tupl
             compared += 1
             if other.is_dir() or not filecmp.cmp(path, other, shallow=False):
                 wrong += verified(path, other, apart)
+        elif is_exact and path.name not in apart:
+            compared += 1
+            if not filecmp.cmp(path, other, shallow=False):
+                wrong.append(f"{name} has other bytes")
+            if (own := access(path)) != (ours := access(other)):
+                wrong.append(f"{name} has access and time {ours}, not {own}")
     ours = ("*.knarr.json", ".knarr")
     known = {path.relative_to(plain).stem for path in plain.rglob("*")}
     for path in found.iterdir():
         if path.stem not in known and not any(path.match(pattern) for pattern in ours):
             wrong.append(f"{path.name} is there only under Knarr")
     return compared, wrong
+
+
+def access(path: Path) -> tuple[str, int]:
+    """Permissions of a file, and its time in whole seconds if a program has set it: others have nanoseconds."""
+    found = path.stat()
+    seconds, rest = divmod(found.st_mtime_ns, 10**9)
+    return oct(found.st_mode & 0o7777), 0 if rest else seconds
 
 
 def begins(path: Path) -> bytes:
@@ -246,7 +264,9 @@ def table(suite: str, chosen: argparse.Namespace, cases: Sequence[Case], outputs
                     count["fail plain"] += 1
                     continue
                 answer = run(case, top / output, chosen.mpi, output, chosen.wait, chosen.stage)
-                compared, wrong = compare(top / "plain" / "out", top / output / "out", output, case.apart)
+                compared, wrong = compare(
+                    *(top / "plain" / "out", top / output / "out", output), case.apart, case.is_exact
+                )
                 if case.alike:
                     own, ours = (re.findall(case.alike, each.text, re.MULTILINE) for each in (plain, answer))
                     wrong += [f"says {ours}, not {own}"] if own != ours else []
