@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from hdf5_compare import differences
-from running import ALL, FIELD, c_program, group_ends, script
+from running import ALL, FIELD, c_program, forget, group_ends, script, spools
 
 # What a program does with T, a dataset of FIELD's shape in chunks, and why its file is handed back, if it is.
 PROGRAMS = {
@@ -63,6 +63,17 @@ PROGRAMS = {
         "in other files",
     ),
     "lossy filter": ("T[...] = FIELD; print(file.create_dataset('S', data=FIELD, scaleoffset=2)[...].sum())", "filter"),
+    "variable length, filtered": (
+        "T[...] = FIELD; import hdf5plugin\n"
+        "    v = file.create_dataset('v', (9,), h5py.vlen_dtype('i4'), chunks=(5,), **hdf5plugin.BZip2())\n"
+        "    v[3] = np.arange(4); print(v[3], file['v'][0])",
+        "variable length with a filter",
+    ),
+    "variable length, deflate": (
+        "v = file.create_dataset('v', (9,), h5py.vlen_dtype('i4'), chunks=(5,), compression='gzip')\n"
+        "    v[3] = np.arange(4); print(v[3]); T[...] = FIELD",
+        None,
+    ),
     "readers": (
         "T[...] = FIELD; file.swmr_mode = True; print(h5py.File('a.h5', 'r', swmr=True)['T'][2].sum()); T[1] = 3",
         "SWMR",
@@ -110,6 +121,35 @@ def test_files_have_the_values_that_the_program_writes(run, statements, why):
     )
     note = ran.file("a.h5" if (folder / "a.h5").exists() else "c.h5")["note"]
     assert note.startswith("handed over") if why is None else note.startswith("not handed over") and why in note
+
+
+@pytest.mark.parametrize("killed", ["program", "all"])
+def test_what_was_flushed_is_there_after_a_kill(run, knarr, killed):
+    """Objects that were linked after their values were written, groups, attributes: as without Knarr."""
+
+    def command(whom: str) -> list[str]:
+        return script(f"""
+        file = h5py.File("a.h5", "w")
+        file["T"] = FIELD
+        file.create_group("after").attrs["step"] = 4
+        file.flush()
+        os.kill(os.{whom}(), 9)
+        os.kill(os.getpid(), 9)
+        """)
+
+    folder = run.top / "plain"
+    folder.mkdir()
+    (folder / "field.npy").symlink_to(run.folder / "field.npy")
+    done = subprocess.run(command("getpid"), cwd=folder, check=False, env=run.environment)
+    assert done.returncode == -9
+    launcher = run.start(*command("getppid" if killed == "all" else "getpid"))
+    launcher.communicate()
+    left = spools()
+    assert left or (run.folder / "a.h5").exists()
+    for spool in left:
+        knarr("run", "--recover", spool)
+    assert differences(folder / "a.h5", run.folder / "a.h5") == []
+    forget(run.top)
 
 
 def test_a_file_that_is_removed_while_it_is_open_is_gone(run):

@@ -339,6 +339,19 @@ def recovered(run: Runner, knarr, tier: Path, process: subprocess.Popen[str]) ->
     return (run.folder / "a.bin").read_bytes()
 
 
+def test_a_large_file_has_the_times_that_the_program_gives_it(run, fast):  # noqa: F811
+    """Those of files that are written to the disk while they are moved."""
+    with (run.folder / "big").open("wb") as file:
+        file.truncate(60_000_000)
+        file.seek(50_000_000)
+        file.write(b"x" * 9_000_000)
+    os.utime(run.folder / "big", (1e9, 1e9))
+    run("cp", "-p", "big", "big.bin", config=tiers("128M", rate="100MB/s"))
+    found = (run.folder / "big.bin").stat()
+    assert (found.st_mtime, found.st_size) == (1e9, 60_000_000)
+    assert (run.folder / "big.bin").read_bytes() == (run.folder / "big").read_bytes()
+
+
 @pytest.mark.parametrize("state", ["written", "closed"])
 @pytest.mark.parametrize("who", ["all", "program", "launcher"])
 def test_a_kill_loses_nothing_that_was_written(run, fast, knarr, who, state):  # noqa: F811

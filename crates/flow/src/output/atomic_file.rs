@@ -1,6 +1,6 @@
 //! Output under a temporary name beside its final place, until it is complete.
 
-use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::fs::{File, FileTimes, Metadata, OpenOptions, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -27,6 +27,8 @@ pub struct AtomicFile {
     behind: Option<WriteBehind>,
     /// Permissions at the end, if others than those it was made with.
     mode: Option<u32>,
+    /// Times at the end, if others than those of the last write.
+    times: Option<FileTimes>,
 }
 
 impl AtomicFile {
@@ -48,7 +50,7 @@ impl AtomicFile {
         let place = |error: std::io::Error| Error::write(target, &error);
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).map_err(place)?;
         let target = target.to_owned();
-        let mut made = Self { path, target, file, replaces, published: false, behind: None, mode: None };
+        let mut made = Self { path, target, file, replaces, published: false, behind: None, mode: None, times: None };
         made.take_access().map_err(|error| Error::write(&made.target, &error))?;
         Ok(made)
     }
@@ -78,6 +80,11 @@ impl AtomicFile {
     /// Permissions that the file gets with its final name, in place of others.
     pub fn set_mode(&mut self, mode: u32) {
         self.mode = Some(mode);
+    }
+
+    /// The file is to have these times: it gets them when nothing more is written to it.
+    pub fn set_times(&mut self, times: FileTimes) {
+        self.times = Some(times);
     }
 
     /// The file, for reading and writing. What is written through it is synced by [`AtomicFile::publish`].
@@ -126,6 +133,9 @@ impl AtomicFile {
         let place = |error: &std::io::Error| Error::write(&self.target, error);
         if let Some(behind) = behind {
             behind.finish().map_err(|error| place(&error))?;
+        }
+        if let Some(times) = self.times {
+            self.file.set_times(times).map_err(|error| place(&error))?;
         }
         self.file.sync_all().map_err(|error| place(&error))?;
         let size = self.file.metadata().map_err(|error| place(&error))?.len();

@@ -159,7 +159,7 @@ pub(crate) unsafe extern "C" fn create_1(
     let host = CallerHdf5::of(caller);
     let Some(real) = host.create_1 else { return NOTHING };
     // SAFETY: the caller's own arguments.
-    create(host, location, creation, |creation| unsafe { real(location, name, datatype, space, creation) })
+    create(host, location, (datatype, creation), |creation| unsafe { real(location, name, datatype, space, creation) })
 }
 
 /// # Safety
@@ -177,7 +177,7 @@ pub(crate) unsafe extern "C" fn create_2(
     let host = CallerHdf5::of(caller);
     let Some(real) = host.create_2 else { return NOTHING };
     // SAFETY: the caller's own arguments.
-    create(host, location, creation, |creation| unsafe {
+    create(host, location, (datatype, creation), |creation| unsafe {
         real(location, name, datatype, space, links, creation, access)
     })
 }
@@ -195,12 +195,14 @@ pub(crate) unsafe extern "C" fn create_unnamed(
     let host = CallerHdf5::of(caller);
     let Some(real) = host.create_unnamed else { return NOTHING };
     // SAFETY: the caller's own arguments.
-    create(host, location, creation, |creation| unsafe { real(location, datatype, space, creation, access) })
+    create(host, location, (datatype, creation), |creation| unsafe {
+        real(location, datatype, space, creation, access)
+    })
 }
 
 /// Creates a dataset with the creation list `list`, or another one if the file is captured.
-fn create(host: &CallerHdf5, location: Hid, list: Hid, create: impl Fn(Hid) -> Hid) -> Hid {
-    guard(None, || parallel::creation(host, location, list, &create)).unwrap_or_else(|| create(list))
+fn create(host: &CallerHdf5, location: Hid, (datatype, list): (Hid, Hid), create: impl Fn(Hid) -> Hid) -> Hid {
+    guard(None, || parallel::creation(host, location, (datatype, list), &create)).unwrap_or_else(|| create(list))
 }
 
 /// # Safety

@@ -177,6 +177,17 @@ impl Header {
         Ok(())
     }
 
+    /// The program has had HDF5 write the header: if it is killed, that is what it leaves.
+    pub(super) fn flushed(&mut self) {
+        if !self.is_own || !self.is_first {
+            return;
+        }
+        let _lock = self.lock();
+        // Without a copy it leaves an older one, and the next put tries again.
+        let kept = self.copy().is_ok() && self.datasets.save(&self.directory).is_ok();
+        self.copied = kept.then(Instant::now);
+    }
+
     /// Puts a copy where the launcher finds it.
     fn copy(&self) -> io::Result<()> {
         let copy = self.directory.join("header.new");

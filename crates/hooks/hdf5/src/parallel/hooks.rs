@@ -10,6 +10,7 @@ use super::file::{self, Captured, any};
 use super::hand_back::{hand_back, handed_back};
 use super::read::get;
 use super::transfer::Refused;
+use super::values::convert::pointers;
 use super::values::order::How;
 use super::write::{fill, put};
 use crate::datasets::{Write, load_filters};
@@ -332,10 +333,15 @@ fn together(each: impl Iterator<Item = Option<Herr>>, plain: impl FnOnce() -> He
 }
 
 /// Creates a dataset in a captured file. `None` if it is in none.
-pub(crate) fn creation(host: &CallerHdf5, location: Hid, list: Hid, create: impl Fn(Hid) -> Hid) -> Option<Hid> {
+pub(crate) fn creation(
+    host: &CallerHdf5,
+    location: Hid,
+    (datatype, list): (Hid, Hid),
+    create: impl Fn(Hid) -> Hid,
+) -> Option<Hid> {
     let file = file::of(host, location)?;
     let may_be_handed_back = lock(&file).may_be_handed_back();
-    if let Some(what) = unusual(host, list, may_be_handed_back) {
+    if let Some(what) = unusual(host, (datatype, list), may_be_handed_back) {
         // Without values in the header, nobody could tell what the dataset has.
         return if handed_back(host, location, what) { None } else { Some(-1) };
     }
@@ -358,7 +364,7 @@ pub(crate) fn creation(host: &CallerHdf5, location: Hid, list: Hid, create: impl
 
 /// What is unusual about a dataset that is created by this list, if its values cannot be handed over, or should not be: of a file that
 /// may be handed back.
-fn unusual(host: &CallerHdf5, list: Hid, may_be_handed_back: bool) -> Option<&'static str> {
+fn unusual(host: &CallerHdf5, (datatype, list): (Hid, Hid), may_be_handed_back: bool) -> Option<&'static str> {
     if list == code::DEFAULT_LIST {
         return None;
     }
@@ -375,17 +381,24 @@ fn unusual(host: &CallerHdf5, list: Hid, may_be_handed_back: bool) -> Option<&'s
     if external > 0 {
         return Some("a dataset whose values are in other files (H5Pset_external)");
     }
-    host.quietly(|host| has_other_filters(host, list))
-        .unwrap_or(false)
-        .then_some("a dataset with a filter of the program that may change values")
+    let has_other = |known: &[u32]| host.quietly(|host| has_other_filters(host, list, known)).unwrap_or(false);
+    if has_other(&EXACT) {
+        return Some("a dataset with a filter of the program that may change values");
+    }
+    let is_of_pointers = || host.quietly(|host| pointers(host, datatype)).flatten().is_some();
+    (has_other(&OWN) && is_of_pointers())
+        .then_some("a dataset of variable length with a filter that is not one of HDF5's own")
 }
+
+/// Filters that every HDF5 has. What is of variable length HDF5 itself copies into the file that is made, in a process that has no others.
+const OWN: [u32; 4] = [1, 2, 3, 5];
 
 /// Filters that give back what they got (HDF5's own but for scale-offset, and registered ones). A dataset with others is smaller
 /// than what the program writes, for a reason that Knarr does not know.
 const EXACT: [u32; 12] = [1, 2, 3, 4, 5, 307, 32000, 32001, 32004, 32008, 32015, 32026];
 
 /// To be asked quietly.
-fn has_other_filters(host: &CallerHdf5, list: Hid) -> bool {
+fn has_other_filters(host: &CallerHdf5, list: Hid, known: &[u32]) -> bool {
     // SAFETY: the list is the program's own, here and below.
     let count = host.filter_count.map_or(0, |count| unsafe { count(list) });
     (0..count.max(0).cast_unsigned()).any(|at| {
@@ -395,7 +408,7 @@ fn has_other_filters(host: &CallerHdf5, list: Hid) -> bool {
         let found = host.filter.map_or(-1, |get| unsafe {
             get(list, at, &raw mut flags, &raw mut values, std::ptr::null_mut(), 0, std::ptr::null_mut(), null)
         });
-        u32::try_from(found).is_ok_and(|id| !EXACT.contains(&id))
+        u32::try_from(found).is_ok_and(|id| !known.contains(&id))
     })
 }
 
@@ -553,7 +566,13 @@ pub(crate) unsafe extern "C" fn flush(object: Hid, scope: c_int, caller: usize) 
     // SAFETY: the caller's own arguments.
     let flushed = unsafe { real(object, scope) };
     if let Some(file) = captured {
-        guard((), || lock(&file).is_flushed = flushed >= 0);
+        guard((), || {
+            let mut file = lock(&file);
+            file.is_flushed = flushed >= 0;
+            if file.is_flushed && file.may_be_kept() {
+                file.header.flushed();
+            }
+        });
     }
     flushed
 }

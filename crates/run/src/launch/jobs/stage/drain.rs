@@ -196,5 +196,6 @@ fn bring_attributes(source: &File, output: &mut AtomicFile) -> std::io::Result<(
         let _ = std::os::unix::fs::fchown(file, Some(found.uid()), Some(found.gid()));
     }
     copy_attributes(source, file);
-    file.set_times(FileTimes::new().set_accessed(found.accessed()?).set_modified(found.modified()?))
+    output.set_times(FileTimes::new().set_accessed(found.accessed()?).set_modified(found.modified()?));
+    Ok(())
 }
