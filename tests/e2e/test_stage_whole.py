@@ -102,6 +102,10 @@ WRITES = {
     "tar": "makes('a.txt'); os.mkdir('d'); makes('d/b.txt', 'b' * 9999)\n"
     "subprocess.run('tar cf x.tar --mtime=@0 a.txt d; mkdir y; tar xf x.tar -C y; ls y; gzip -kn x.tar;"
     " gunzip -c x.tar.gz | cmp - x.tar', shell=True, check=True)",
+    "links": "os.mkdir('d'); makes('d/a.txt'); os.link('d/a.txt', 'd/b.txt')\n"
+    "subprocess.run('cp -a d e; tar cf x.tar --mtime=@0 d; mkdir y; tar xf x.tar -C y', shell=True, check=True)\n"
+    "for top in ('d', 'e', 'y/d'):\n"
+    "    print(os.path.samefile(top + '/a.txt', top + '/b.txt'), open(top + '/b.txt').read())",
     "sqlite": "import sqlite3\nc = sqlite3.connect('a.db')\nc.execute('create table t (x)')\n"
     "c.executemany('insert into t values (?)', [(i,) for i in range(100)])\nc.commit(); c.close()\n"
     "c = sqlite3.connect('a.db'); print(c.execute('select sum(x) from t').fetchall())",

@@ -7,7 +7,7 @@ use knarr_names::Call;
 pub(crate) enum Does {
     /// It has nothing to do with what is pending.
     Nothing,
-    /// It prepares another call that will open the file.
+    /// It prepares another call that will open the file, or gives it one more name: it has to be in its place.
     Prepares,
     /// It asks about the file.
     Looks,

@@ -18,7 +18,7 @@ fn moves(from: c_int, old: *const c_char, to: c_int, new: *const c_char, flags: 
 }
 
 fn links(from: c_int, old: *const c_char, to: c_int, new: *const c_char, flags: c_int) -> Use {
-    Use::at(from, old, Does::Looks).following(flags & libc::AT_SYMLINK_FOLLOW != 0).and(to, new, Does::Makes)
+    Use::at(from, old, Does::Prepares).following(flags & libc::AT_SYMLINK_FOLLOW != 0).and(to, new, Does::Makes)
 }
 
 hooks! {
