@@ -28,7 +28,7 @@ PLACES = (
 )
 """Texts in what those calls are about that are Knarr's."""
 BUCKET = "s3://bucket"
-"""In rules: the bucket of the life."""
+"""In rules and tiers: the bucket of the life."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Life:
 
     @property
     def is_in_bucket(self) -> bool:
-        return BUCKET in self.rule
+        return BUCKET in self.rule + self.tiers
 
     def places_of_mpi(self, victim: Victim) -> tuple[str, ...]:
         """Of a file that MPI-IO opens: in Open MPI ranks wait for each other for ever if one of them cannot open it."""
@@ -200,6 +200,14 @@ LIVES = [
     ),
     Life("hdf5, staged", "hdf5", "cfppPrsgpx", ranks=2, rule=STAGE, tiers=tiers("64M"), victims=TWO_RANKS),
     Life("serial, staged", "serial", "cfppxcfpprx", rule=STAGE, tiers=tiers("64M")),
+    Life(
+        "serial, staged to a bucket",
+        "serial",
+        "cfppx2cfpprx",
+        rule=STAGE,
+        tiers=tiers("64M").replace('"work"', f'"{BUCKET}"'),
+        victims=("launcher", "worker"),
+    ),
     Life("serial, tier full", "serial", "cfpppprpgx", part=100_000, memory="3m", rule=STAGE, tiers=tiers("1M")),
     Life(
         "serial, staged, encoded again",

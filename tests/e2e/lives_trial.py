@@ -173,7 +173,7 @@ class Trial:
             mount(SHARED_MEMORY, self.life.memory)
         (self.place / "work").mkdir(parents=True)
         (self.top / "tmp" / "r").mkdir(parents=True)
-        (self.place / "knarr.toml").write_text(f'{self.life.tiers}[[file]]\npattern = "hist_*"\n{self.rule()}')
+        (self.place / "knarr.toml").write_text(self.config())
         if self.life.learned:
             (self.place / "machine.json").write_bytes(PROFILE.read_bytes())
             (self.place / "machine.learned.json").write_text(self.life.learned)
@@ -194,16 +194,17 @@ class Trial:
         self.judge(noted)
         return lived
 
-    def rule(self) -> str:
-        """Lines of `knarr.toml`. A life in a bucket gets one of its own."""
+    def config(self) -> str:
+        """`knarr.toml`. A life in a bucket gets one of its own."""
+        text = f'{self.life.tiers}[[file]]\npattern = "hist_*"\n{self.life.rule}'
         if not self.life.is_in_bucket:
-            return self.life.rule
+            return text
         from object_server import CREDENTIALS, Bucket
 
         self.bucket = Bucket(self.lives.server.endpoint, self.top.name)
         few = {"AWS_MAX_ATTEMPTS": "2"}
         self.environment |= {**CREDENTIALS, **few, "AWS_ENDPOINT_URL": self.lives.server.endpoint}
-        return self.life.rule.replace(BUCKET, self.bucket.url("runs"))
+        return text.replace(BUCKET, self.bucket.url("runs"))
 
     def injected(self, command: Sequence[object]) -> Sequence[object]:
         """A command that has the fault, or in which calls are counted."""
@@ -379,6 +380,10 @@ class Trial:
             subprocess.run(command, cwd=self.place / "work", env=environment, check=True, timeout=60)
             return seeds_got(told(read, 1))
         if self.bucket:
+            key = f"runs/work/{name}{self.life.suffix}"
+            if key in set(self.bucket.keys()):
+                (self.top / "tmp" / path.name).write_bytes(self.bucket.get(key))
+                return found_in(self.top / "tmp" / path.name, self.life.ranks, self.life.part)
             folder = self.bucket.download(f"runs/work/{name}.zarr", self.top / "tmp" / f"{name}.zarr")
             # Where Zarr cannot hold it, or nobody took it over, it is a file.
             path = folder if folder.exists() else path
@@ -442,10 +447,11 @@ class Trial:
                 yield str(path.relative_to(self.top))
         if self.bucket:
             stores = tuple(f"runs/work/{name}.zarr/" for name in noted.files())
+            files = {f"runs/work/{name}{self.life.suffix}" for name in noted.files()}
             is_lasting = self.fault is not None and self.fault.action.endswith("+")
             # The mark of a store that is begun stays beside a whole one if the server is not reached any more.
             expected = tuple(f"{store}.knarr-unfinished" for store in stores) if is_lasting else ()
-            keys = (key for key in sorted(self.bucket.keys()) if key not in expected)
+            keys = (key for key in sorted(self.bucket.keys()) if key not in expected and key not in files)
             yield from (key for key in keys if not key.startswith(stores) or "knarr" in key)
             yield from (f"upload of {key}" for key in self.bucket.uploads())
 
