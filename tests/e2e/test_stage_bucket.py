@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import shutil
 import signal
 from collections.abc import Iterator
@@ -145,7 +147,7 @@ def test_a_file_that_is_to_be_new_replaces_no_object(run, bucket, s3, tmp_path):
     new = script('with h5py.File("a.h5", "x") as file:\n    file["T"] = FIELD.repeat(9, 0)\n')
     bucket.put(f"{PLACE}/a.h5", b"older")
     ran = run(*new, config=tiers(bucket), ok=False)
-    assert ran.code != 0 and "the program wants nothing replaced" in " ".join(ran.err.split())
+    assert ran.code != 0 and "is not to be replaced" in " ".join(ran.err.split())
     assert bucket.get(f"{PLACE}/a.h5") == b"older"
     (left,) = spools_left(run)
     bucket.client.delete_object(Bucket=bucket.name, Key=f"{PLACE}/a.h5")
@@ -212,6 +214,63 @@ def workers_of(run: Runner) -> list[int]:
         except OSError:
             pass
     return found
+
+
+def test_the_newest_of_several_versions_is_recovered(run, fast, s3, bucket, proxy, tmp_path):
+    proxy.answer = busy
+    both = ["sh", "-c", "\n".join(shlex.join(write("a.h5", times)) for times in (2, 9))]
+    run(*both, config=tiers(bucket), ok=False, env=FEW)
+    proxy.answer = lambda one: None
+    for left in spools_left(run):
+        s3("run", "--recover", left)
+    assert is_whole(bucket.get(f"{PLACE}/a.h5"), tmp_path)
+
+
+def test_a_version_for_which_no_tier_has_room_is_not_replaced_by_an_older_one(run, fast, bucket, tmp_path):
+    """Two processes have it open at the same time: the older one waits in the tier while the newer one is sent."""
+    text = """
+    noise = np.random.default_rng(1).integers(0, 1 << 30, (2, 20, 1 << 18))
+    begin = time.time()
+
+    def write(number, values, opened, closed):
+        if os.fork() == 0:
+            time.sleep(max(0, begin + opened - time.time()))
+            file = h5py.File("a.h5", "w")
+            file["T"] = values
+            time.sleep(max(0, begin + closed - time.time()))
+            file.close()
+            os._exit(0)
+
+    write(1, noise[0, :12], 0, 3)
+    write(2, noise[1], 1.5, 3.2)
+    os.wait(), os.wait()
+    """
+    run(*script(text), config=tiers(bucket, "32M", 'goal = "speed"\n'))
+    (tmp_path / "read.h5").write_bytes(bucket.get(f"{PLACE}/a.h5"))
+    with h5py.File(tmp_path / "read.h5") as file:
+        assert file["T"].shape == (20, 1 << 18)
+
+
+def test_what_no_object_can_be_made_of_stays_in_the_directory(run, fast, bucket):
+    """And the report says so."""
+    bucket.put(f"{PLACE}/new.txt", b"older")
+    text = r"""
+    open("with\nline.txt", "w").write("x")
+    for number in range(3):
+        with os.fdopen(os.open("added.txt", os.O_RDWR | os.O_CREAT, 0o644), "r+") as file:
+            file.seek(0, 2)
+            file.write(f"line {number}\n")
+    open("new.txt", "x").write("newer")
+    """
+    ran = run(*script(text), config=tiers(bucket), ok=False)
+    assert (run.folder / "added.txt").read_text() == "line 0\nline 1\nline 2\n"
+    assert (run.folder / "with\nline.txt").read_text() == "x"
+    (told,) = [file for file in ran.result["files"] if file["input"].endswith("added.txt")]
+    assert "does not go to the bucket" in json.dumps(told)
+    assert ran.code != 0 and "is not to be replaced" in ran.err and bucket.get(f"{PLACE}/new.txt") == b"older"
+    for left in spools_left(run):
+        shutil.rmtree(left)
+    shutil.rmtree(run.scratch, ignore_errors=True)
 
 
 def test_recovery_replaces_nothing_that_may_be_newer(run, s3, bucket, proxy, tmp_path):

@@ -72,6 +72,27 @@ impl WholeFile {
     /// Begins a file of this name in a tier.
     pub fn begin(names: &Names, named: &[u8], makes: Makes) -> Begins {
         let Some(wanted) = wanted(named).filter(may_be_whole) else { return Begins::Itself };
+        let (goes_away, target) = (wanted.rule.place.is_some(), wanted.target.clone());
+        // Of a file that is in a bucket by now nothing is here that could be added to.
+        let is_whole = !goes_away || makes != Makes::IfNone;
+        let begins = if is_whole { Self::begin_wanted(names, wanted, makes) } else { Begins::Itself };
+        if goes_away && matches!(begins, Begins::Itself) && (makes == Makes::Anew || !target.exists()) {
+            Self::stays(
+                named,
+                if is_whole { "no tier has room for it" } else { "the program may add to one that is there" },
+            );
+        }
+        begins
+    }
+
+    /// Tells that a file which was to go to a bucket stays where the program writes it.
+    pub fn stays(named: &[u8], why: &str) {
+        if let Some(wanted) = wanted(named).filter(|wanted| may_be_whole(wanted) && wanted.rule.place.is_some()) {
+            wanted.passed(format!("it stays in its directory, and does not go to the bucket: {why}"));
+        }
+    }
+
+    fn begin_wanted(names: &Names, wanted: Wanted, makes: Makes) -> Begins {
         let replaced = match (fs::symlink_metadata(&wanted.target), makes) {
             (Err(error), _) if error.kind() == std::io::ErrorKind::NotFound => None,
             (Ok(found), Makes::Anew) if found.is_file() && found.nlink() == 1 => Some(found),
@@ -166,7 +187,9 @@ fn may_be_whole(wanted: &Wanted) -> bool {
     let waiting = place.places.split_last().map_or(&[][..], |(_, waiting)| waiting);
     let is_in_tier = |tier: &Path| wanted.target.starts_with(tier);
     let lies_in_tier = || waiting.iter().any(|tier| is_in_tier(&tier.path)) || is_in_tier(&place.directory);
-    wanted.rule.stage().is_some() && !own() && !lies_in_tier() && !is_in_tier(&place.disk)
+    // No object can have such a name.
+    let cannot_be_named = wanted.rule.place.is_some() && target.iter().any(u8::is_ascii_control);
+    wanted.rule.stage().is_some() && !own() && !lies_in_tier() && !is_in_tier(&place.disk) && !cannot_be_named
 }
 
 /// Directories in tiers in which this program may write files, the fastest first.

@@ -4,10 +4,8 @@ use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_flow::engine::parse_size;
-use knarr_flow::urls::{in_words, url_of, written_schemes};
+use knarr_flow::urls::{in_words, is_below_bucket, url_of, written_schemes};
 use serde::{Deserialize, Serialize};
-
-use super::routes::is_below_bucket;
 
 /// The memory that all processes of a node share.
 pub const MEMORY: &str = "/dev/shm";

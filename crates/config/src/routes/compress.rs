@@ -9,7 +9,7 @@ use knarr_array::quality::Quality;
 use knarr_codec::chain::ChainSpec;
 use knarr_codec::codec::ReaderLevel;
 use knarr_flow::settings::{Rule, Settings};
-use knarr_flow::urls::{is_written, written_schemes};
+use knarr_flow::urls::{is_below_bucket, written_schemes};
 use serde::{Deserialize, Serialize};
 
 use super::traits::{Traits, UNTOUCHED, keys_of};
@@ -96,16 +96,6 @@ impl TryFrom<String> for Output {
             }
         }
     }
-}
-
-/// True for the URL of a bucket to which is written, or of a prefix in it.
-pub(crate) fn is_below_bucket(url: &str) -> bool {
-    is_written(url) && url.split_once("://").is_some_and(|(_, rest)| is_place(rest))
-}
-
-fn is_place(rest: &str) -> bool {
-    let rest = rest.strip_suffix('/').unwrap_or(rest);
-    rest.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }
 
 impl From<Output> for String {

@@ -9,7 +9,6 @@ mod traits;
 mod transfer;
 
 pub use checkpoint::CheckpointRule;
-pub(crate) use compress::is_below_bucket;
 pub use compress::{CompressRule, Output, VariableRule, Wait, When};
 pub use stage::{Least, StageRule};
 pub use traits::Traits;

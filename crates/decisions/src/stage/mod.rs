@@ -135,10 +135,12 @@ impl Stage {
         versions.min_by_key(|(_, order, _)| *order).map(|(generation, ..)| *generation)
     }
 
-    /// True if a file that waits may move now. For one that somebody waits for others do not come first.
+    /// True if a file that waits may move now. For one that somebody waits for others do not come first. One that is not known waits for
+    /// nothing.
     pub fn may_move(&self, generation: u64, is_awaited: bool) -> bool {
         let is_encoded = self.improving.is_some_and(|(improving, _)| improving == generation);
-        !is_encoded && (is_awaited || self.next() == Some(generation))
+        let is_free = is_awaited || !self.files.contains_key(&generation);
+        !is_encoded && (is_free || self.next() == Some(generation))
     }
 
     /// Files that have to be local by now, and are not: they are to be moved out of memory. Each is named once.

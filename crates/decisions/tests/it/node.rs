@@ -68,12 +68,12 @@ pub(crate) struct Seen {
     pub(crate) removed: u32,
     pub(crate) recovered: u32,
     pub(crate) lost: u32,
-    pub(crate) refused: u32,
+    pub(crate) passed: u32,
 }
 
 impl Seen {
     pub(crate) fn add(&mut self, other: &Self) {
-        let Self { staged, direct, moved, hastened, improved, stopped, copied, removed, recovered, lost, refused } =
+        let Self { staged, direct, moved, hastened, improved, stopped, copied, removed, recovered, lost, passed } =
             other;
         self.staged += staged;
         self.direct += direct;
@@ -85,7 +85,7 @@ impl Seen {
         self.removed += removed;
         self.recovered += recovered;
         self.lost += lost;
-        self.refused += refused;
+        self.passed += passed;
     }
 }
 
@@ -479,10 +479,7 @@ impl Node {
     fn place(&mut self, generation: u64) -> Checked {
         let Some(version) = self.versions.remove(&generation) else { return Ok(()) };
         if self.placed.get(&version.name) > Some(&generation) {
-            // Whoever places it finds a newer one there, which stays. It is kept.
-            self.stage.gone(generation);
-            self.seen.refused += 1;
-            return Ok(());
+            return Err(format!("{generation} takes the place of a newer one"));
         }
         if version.image.is_some() {
             self.seen.moved += 1;
@@ -492,6 +489,13 @@ impl Node {
         self.longest.durable = Some(self.longest.durable.unwrap_or(0.0).max(seconds));
         self.placed.insert(version.name, generation);
         self.waited_for.remove(&version.name);
+        // Older ones that wait were passed by one for which the tier had no room.
+        let is_older = |job: &Job| matches!(job, Job::Move(of) if *of < generation && self.versions.get(of).is_some_and(|it| it.name == version.name));
+        for job in self.queue.take(is_older) {
+            self.stage.gone(job.of());
+            self.versions.remove(&job.of());
+            self.seen.passed += 1;
+        }
         self.due.entry(version.name).or_default().retain(|due| *due > generation);
         Ok(())
     }

@@ -51,7 +51,7 @@ fn schedules_reach_what_they_are_for() {
         ("was removed", seen.removed),
         ("was recovered", seen.recovered),
         ("was lost with its tier", seen.lost),
-        ("was older than what was in its place", seen.refused),
+        ("was passed by a newer one", seen.passed),
     ];
     for (what, count) in counts {
         assert!(count > 20, "a file {what}: {count} times");

@@ -25,6 +25,12 @@ pub fn is_written(url: &str) -> bool {
     written_schemes().any(|scheme| has_scheme(url, scheme))
 }
 
+/// True for the URL of a bucket to which is written, or of a prefix in it.
+pub fn is_below_bucket(url: &str) -> bool {
+    let below = url.split_once("://").map_or("", |(_, below)| below.strip_suffix('/').unwrap_or(below));
+    is_written(url) && below.split('/').all(|part| !matches!(part, "" | "." | ".."))
+}
+
 /// True if what lies at `url` can be read.
 pub fn is_read(url: &str) -> bool {
     read_schemes().any(|scheme| has_scheme(url, scheme))

@@ -28,10 +28,15 @@ pub(crate) enum Made<A> {
 /// Makes a call that may make a file in a tier.
 pub(crate) fn make<A: Answer>(names: &Names, uses: &Use, call: &dyn Fn() -> A) -> Made<A> {
     let Some(makes) = uses.makes.filter(|_| uses.name.satisfies(WholeFile::may_be)) else { return Made::Itself };
-    if is_opened_by_library() || uses.name.is_elsewhere() || names.notes().is_some() {
+    if is_opened_by_library() || uses.name.is_elsewhere() {
         return Made::Itself;
     }
     let _blocked = Blocked::new();
+    if names.notes().is_some() {
+        let tell = || uses.name.bytes().iter().for_each(|path| WholeFile::stays(path, "the run has several launchers"));
+        guard((), tell);
+        return Made::Itself;
+    }
     let begin = || uses.name.bytes().map_or(Begins::Itself, |path| WholeFile::begin(names, &path, makes));
     let whole = match guard(Begins::Itself, begin) {
         Begins::Itself => return Made::Itself,

@@ -20,8 +20,9 @@ const LEAST: u64 = 64 << 20;
 /// For what takes no time of others.
 pub(in crate::launch) const NOTHING: Cost = Cost { threads: 1, bytes: 0, link: false, is_least: false };
 
-/// For what is moved from one tier to another: it waits for devices.
-pub(in crate::launch) const MOVING: Cost = Cost { threads: 0, bytes: LEAST, link: false, is_least: false };
+/// For what is moved from one tier to another: it waits for devices, and holds a few pieces of a file. It neither waits for the memory of
+/// what is encoded, nor keeps that from beginning.
+pub(in crate::launch) const MOVING: Cost = Cost { threads: 0, bytes: 0, link: false, is_least: false };
 
 /// For a file of so many bytes.
 pub(in crate::launch) fn of_bytes(bytes: u64) -> Cost {

@@ -55,6 +55,8 @@ pub(crate) struct Deliver {
     staging: Option<Staging>,
     /// How well it is encoded, if that is not what its rule says.
     level: Option<EncodingLevel>,
+    /// An older version was made in this recovery: it is replaced.
+    was_made: bool,
     command: String,
     when: String,
 }
@@ -64,7 +66,7 @@ impl Task for Deliver {
     type Answer = Made;
 
     fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<Made> {
-        let Self { directory, handed, found, earlier, staging, level, command, when } = self;
+        let Self { directory, handed, found, earlier, staging, level, was_made, command, when } = self;
         let _mask = handed.umask.map(Mask::of_program);
         handed.forget_made(&directory)?;
         let source = source_of(&directory, &handed, &found, engine)?;
@@ -85,10 +87,10 @@ impl Task for Deliver {
         let replaces = handed.replaces(&output, &directory);
         let options = RepackOptions { replaces, command, when, classic_above, ..RepackOptions::default() };
         // Other places are looked at when the program creates the file.
-        if let Some(url) = url_of(&output).filter(|_| *is_new)
-            && (rule.place.is_some() && is_object(engine, url)? || rule.place.is_none() && is_store(engine, url)?)
+        if let Some(url) = url_of(&output).filter(|_| *is_new && rule.place.is_none())
+            && is_store(engine, url)?
         {
-            return Err(Error::new(ErrorKind::Exists, "the program wants nothing replaced, and something is there")
+            return Err(Error::new(ErrorKind::Exists, "the program wants nothing replaced, and a store is there")
                 .hint("remove it, and have this one made by 'knarr run --recover'")
                 .at(url));
         }
@@ -112,11 +114,11 @@ impl Task for Deliver {
         }
         if let Some(url) = rule.place.as_ref().and(url_of(&output)) {
             // No tier has room, or the run is over that has tiers.
-            let here = directory.join(UNPLACED);
+            let here = Unplaced(directory.join(UNPLACED));
             let options = RepackOptions { replaces: Replaces::Anything, is_private: true, ..options };
-            let made = write_source(engine, source, (&here, kind), &settings, &options, progress)?;
-            let (found, checksum) = summed(&here, None)?;
-            let way = Way::of((&here, found.len(), checksum), &handed, staging.as_ref())?;
+            let made = write_source(engine, source, (&here.0, kind), &settings, &options, progress)?;
+            let (found, checksum) = summed(&here.0, None)?;
+            let way = Way::of((&here.0, found.len(), checksum), &handed, (staging.as_ref(), was_made))?;
             way.to_bucket(url, engine, progress)?;
             handed.note_made(&directory);
             let repacked = Repacked { input_bytes: plain_bytes, ..made };
@@ -141,8 +143,18 @@ impl Task for Deliver {
     }
 }
 
-/// Name of a file on its way to a bucket for which no tier has room; it goes with its directory.
+/// Name of a file on its way to a bucket for which no tier has room.
 const UNPLACED: &str = "unplaced";
+
+/// Such a file. It goes when it was sent, or was not.
+struct Unplaced(PathBuf);
+
+impl Drop for Unplaced {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
 /// Files up to this size are as the program's library writes them, if they would be larger otherwise.
 const SMALL: u64 = 1 << 20;
 
@@ -355,6 +367,8 @@ pub(in crate::launch) struct DeliverJob {
     pub(in crate::launch) cancel: Arc<AtomicBool>,
     /// The program has not ended.
     pub(in crate::launch) is_running: bool,
+    /// An older version was made in this recovery.
+    pub(in crate::launch) was_made: bool,
     pub(in crate::launch) command: String,
     pub(in crate::launch) when: String,
     /// Files that the program may want back.
@@ -437,13 +451,13 @@ impl DeliverJob {
             }
         }
         if waits() {
-            let task = Drain { directory, handed, staging };
+            let task = Drain { directory, handed, staging, was_made: self.was_made };
             return self.workers.ask(&task, &self.share, &self.cancel, &*self.progress);
         }
         let (found, command, when) = (self.found.clone(), self.command.clone(), self.when.clone());
         let earlier = self.earlier.as_deref().cloned();
-        let level = self.level;
-        let task = Deliver { directory, handed, found, earlier, staging, level, command, when };
+        let (level, was_made) = (self.level, self.was_made);
+        let task = Deliver { directory, handed, found, earlier, staging, level, was_made, command, when };
         self.workers.ask(&task, &self.share, &self.cancel, &*self.progress)
     }
 
@@ -473,16 +487,6 @@ impl DeliverJob {
         };
         if self.directory.exists() { Outcome::Undelivered(error, self.directory.clone()) } else { Outcome::Lost(error) }
     }
-}
-
-/// True if an object is there.
-///
-/// # Errors
-/// Why that is not known.
-fn is_object(engine: &Engine, url: &str) -> Result<bool> {
-    let stores = engine.stores.as_ref().ok_or_else(|| Error::internal("a run without a network"))?;
-    let found = stores.object(url)?.map_or(Ok(false), |(store, key)| store.has(&key));
-    found.map_err(|error| error.at_once(url))
 }
 
 /// True if a store is there.

@@ -151,6 +151,7 @@ pub fn recover(
                     share: Share::of_all(engine.jobs),
                     cancel: Arc::new(AtomicBool::new(false)),
                     is_running: false,
+                    was_made,
                     command: command.to_owned(),
                     when: when.to_owned(),
                     packed: Arc::new(PackedFiles::new(None)),

@@ -48,7 +48,8 @@ impl Supervisor<'_> {
             keys.extend([Key::Path(handed.rule.made_of(&handed.target)), Key::Path(handed.target.clone())]);
             (generation, bytes) = (handed.generation, handed.bytes);
             cost = cost::of_bytes(bytes);
-            cost.link = is_for_bucket(&handed);
+            // One that waits in a tier is sent by another job.
+            cost.link = is_for_bucket(&handed) && handed.rule.place.is_none();
             // Of a file that the program has written itself nothing is chosen, unless it is packed.
             let is_chosen = handed.reserved.is_none() || handed.rule.compress().when.is_some();
             let rule = self.setup.snapshot.rule_for(&handed.target).filter(|_| is_chosen);
@@ -217,6 +218,7 @@ impl Supervisor<'_> {
             since: Instant::now(),
             order: self.report.files.next(),
             numbered: None,
+            generation: None,
         }
     }
 
@@ -304,7 +306,6 @@ impl Supervisor<'_> {
         if handed.reserved.is_none() {
             self.report.blocked.insert(path.clone(), handed.blocked_s);
         }
-        self.deliveries.versions.insert(path.clone(), handed.generation);
         // Of one that waits in a tier other nodes have heard.
         if !handed.parts.is_empty() && !matches!(todo, Todo::Drain { .. }) {
             self.setup.nodes.begin(&handed);
@@ -314,6 +315,7 @@ impl Supervisor<'_> {
             self.stage.moves(handed.generation);
         }
         let mut running = self.running((path, Some(directory.clone())), todo, &share, &cancel);
+        running.generation = Some(handed.generation);
         let level = family.as_ref().and_then(|family| self.level_of(family, &handed));
         let family = family.map(|family| family.at(level));
         let earlier = family.as_ref().and_then(|family| self.plan_cache.earlier(family));
@@ -337,6 +339,7 @@ impl Supervisor<'_> {
             share,
             cancel,
             is_running: self.ended.is_none(),
+            was_made: false,
             command: self.setup.command.clone(),
             when: self.setup.when.clone(),
             packed: Arc::clone(&self.packed),
@@ -378,7 +381,9 @@ impl Supervisor<'_> {
             self.setup.nodes.tell_unread(directory, &error);
             Box::new((directory.to_owned(), error))
         })?;
-        let down = self.deliveries.server_is_down.clone().filter(|_| is_for_bucket(&handed));
+        // What waits in a tier on its way there is made all the same.
+        let is_sent = is_for_bucket(&handed) && (handed.rule.place.is_none() || HandedOver::has_image(directory));
+        let down = self.deliveries.server_is_down.clone().filter(|_| is_sent);
         match self.deliveries.outputs.take(&handed).err().or(down) {
             None => Ok(handed),
             Some(error) => {

@@ -28,13 +28,15 @@ pub(super) struct Ended {
     pub(super) order: Order,
     /// Family and number, if plans are kept for later files.
     pub(super) numbered: Option<(Family, u64)>,
+    /// Of a file that was handed over, if work on it had begun.
+    pub(super) generation: Option<u64>,
 }
 
 impl From<RunningJob> for Ended {
     fn from(running: RunningJob) -> Self {
         let is_stopped = running.cancel.load(Ordering::Relaxed);
-        let RunningJob { path, directory, after_end, order, numbered, since, .. } = running;
-        Self { path, directory, is_stopped, took: since.elapsed(), after_end, order, numbered }
+        let RunningJob { path, directory, after_end, order, numbered, since, generation, .. } = running;
+        Self { path, directory, is_stopped, took: since.elapsed(), after_end, order, numbered, generation }
     }
 }
 
@@ -62,12 +64,13 @@ impl Supervisor<'_> {
         self.setup.names.end(directory, &outcome);
         let order = self.report.files.next();
         let (is_stopped, after_end, took) = (false, false, Duration::ZERO);
-        let ended = Ended { path, directory: None, is_stopped, took, after_end, order, numbered: None };
+        let ended =
+            Ended { path, directory: None, is_stopped, took, after_end, order, numbered: None, generation: None };
         self.conclude(ended, outcome, None);
     }
 
     pub(super) fn conclude(&mut self, ended: Ended, mut outcome: Outcome, made: Option<Metadata>) {
-        let Ended { path, directory, is_stopped, took, after_end, order, numbered } = ended;
+        let Ended { path, directory, is_stopped, took, after_end, order, numbered, generation } = ended;
         if let Some(directory) = &directory {
             self.drop_copy(directory, &mut outcome);
         }
@@ -96,13 +99,13 @@ impl Supervisor<'_> {
             Outcome::Told(told) => told.path.clone(),
             _ => path.clone(),
         };
-        let version = self.deliveries.versions.remove(&path);
-        if !matches!(outcome, Outcome::Packed(_)) {
-            version.into_iter().for_each(|generation| self.stage.gone(generation));
-        }
-        if let Some(generation) = version.filter(|_| matches!(outcome, Outcome::Packed(_))) {
-            self.stage.durable(generation, self.now());
-            self.supersede(&path, generation);
+        match generation {
+            Some(generation) if matches!(outcome, Outcome::Packed(_)) => {
+                self.stage.durable(generation, self.now());
+                self.supersede(&path, generation);
+            }
+            Some(generation) => self.stage.gone(generation),
+            None => {}
         }
         let note = self.report.note(&path, &outcome, directory.is_some(), &self.setup.snapshot);
         let undelivered = match &outcome {

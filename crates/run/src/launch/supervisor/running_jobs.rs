@@ -70,6 +70,8 @@ pub(super) struct RunningJob {
     pub(super) since: Instant,
     pub(super) order: Order,
     pub(super) numbered: Option<(Family, u64)>,
+    /// Of a file that was handed over.
+    pub(super) generation: Option<u64>,
 }
 
 /// Jobs that wait and that run, and the processes that do what needs a file read.

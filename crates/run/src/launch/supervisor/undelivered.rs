@@ -9,14 +9,16 @@ use knarr_array::error::{Error, ErrorKind};
 use knarr_capture::HandedOver;
 
 use super::Supervisor;
+use super::running_jobs::Todo;
 use crate::launch::jobs::outputs::Outputs;
+use crate::launch::outcome::Outcome;
 use crate::launch::spools::spool::Spool;
 
 /// Files that are made of what was handed over.
 #[derive(Default)]
 pub(super) struct Deliveries {
     pub(super) outputs: Outputs,
-    /// Versions of files that are being made.
+    /// Versions of files that other nodes make.
     pub(super) versions: BTreeMap<PathBuf, u64>,
     /// Why a server did not answer: nothing more goes there before the program has ended.
     pub(super) server_is_down: Option<Error>,
@@ -32,6 +34,20 @@ impl Supervisor<'_> {
         for directory in older {
             HandedOver::discard(&directory);
             self.report.files.superseded(&directory);
+        }
+        // One that waits in a tier was passed by one for which no tier has room.
+        let is_older = |todo: &Todo| match todo {
+            Todo::Drain { target: of, generation: its, .. } => of == target && *its < generation,
+            _ => false,
+        };
+        for todo in self.jobs.queue.take(is_older) {
+            let Todo::Drain { directory, generation, .. } = todo else { continue };
+            self.setup.names.end(&directory, &Outcome::GivenUp);
+            self.stage.gone(generation);
+            match HandedOver::left_in(&directory).ok().flatten() {
+                Some(handed) => handed.remove(&directory),
+                None => HandedOver::discard(&directory),
+            }
         }
     }
 
@@ -76,7 +92,8 @@ impl Supervisor<'_> {
         }
         let is_worth_it = |error: &Error, directory: &Path| {
             // Other nodes have ended.
-            let is_here = |handed: &HandedOver| is_for_bucket(handed) && handed.parts.is_empty();
+            let is_whole = HandedOver::has_image(directory);
+            let is_here = |handed: &HandedOver| is_for_bucket(handed) && (handed.parts.is_empty() || is_whole);
             let handed = HandedOver::left_in(directory).ok().flatten();
             let is_one = may_pass(error) && handed.is_some_and(|handed| is_here(&handed));
             is_one && HandedOver::hand_over_again(directory).is_ok()

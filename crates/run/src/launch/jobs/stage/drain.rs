@@ -29,6 +29,8 @@ pub(crate) struct Drain {
     pub(in crate::launch::jobs) handed: HandedOver,
     /// The tiers, while the run that has staged the file goes on.
     pub(in crate::launch::jobs) staging: Option<Staging>,
+    /// An older version was made in this recovery: it is replaced.
+    pub(in crate::launch::jobs) was_made: bool,
 }
 
 impl Task for Drain {
@@ -36,13 +38,13 @@ impl Task for Drain {
     type Answer = Made;
 
     fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<Made> {
-        let Self { directory, handed, staging } = self;
+        let Self { directory, handed, staging, was_made } = self;
         let _mask = handed.umask.map(Mask::of_program);
         handed.forget_made(&directory)?;
         let gone = || Error::corrupt("the file that waited in a tier is gone").at(directory.display().to_string());
         let (image, path) = Image::<(Repacked, bool)>::of(&directory)?.ok_or_else(gone)?;
         let Image { bytes, checksum, made: (repacked, is_file) } = image;
-        let way = Way::of((&path, bytes, checksum), &handed, staging.as_ref())?;
+        let way = Way::of((&path, bytes, checksum), &handed, (staging.as_ref(), was_made))?;
         let made = handed.rule.made_of(&handed.target);
         match url_of(&made).filter(|_| handed.rule.place.is_some()) {
             Some(url) => way.to_bucket(url, engine, progress)?,
@@ -63,25 +65,26 @@ pub(in crate::launch::jobs) struct Way<'a> {
     cap: Option<Bucket>,
     last: Option<Bucket>,
     account: Option<Account>,
-    /// The run goes on, which puts versions of a file into a bucket in their order. Afterwards what is there may be newer.
-    is_running: bool,
+    /// What is in a bucket may be replaced: the program wants that, and this run or recovery puts versions there in their order.
+    may_replace: bool,
 }
 
 impl<'a> Way<'a> {
-    /// That of the file at a path, with its length and checksum.
+    /// That of the file at a path, with its length and checksum. An older version `was_made` in this recovery.
     ///
     /// # Errors
     /// `NotFound`, `Read`.
     pub(in crate::launch::jobs) fn of(
         (path, bytes, checksum): (&'a Path, u64, u32),
         handed: &HandedOver,
-        staging: Option<&Staging>,
+        (staging, was_made): (Option<&Staging>, bool),
     ) -> Result<Self> {
         let source = File::open(path).map_err(|error| Error::read(path, &error))?;
         let cap = handed.rule.stage().and_then(|rule| rule.drain);
         let cap = cap.map(|rate| Bucket::new(rate.0, Account::of(Space::UNLIMITED)));
         let (last, account) = (staging.and_then(Staging::last), staging.and_then(Staging::account_of_last));
-        Ok(Self { path, source, bytes, checksum, cap, last, account, is_running: staging.is_some() })
+        let may_replace = (staging.is_some() || was_made) && !handed.is_new;
+        Ok(Self { path, source, bytes, checksum, cap, last, account, may_replace })
     }
 
     /// Puts the file below its name, with what the program has said of it.
@@ -109,7 +112,7 @@ impl<'a> Way<'a> {
     /// the one that was there.
     pub(in crate::launch::jobs) fn to_bucket(&self, url: &str, engine: &Engine, progress: &dyn Progress) -> Result<()> {
         let stores = engine.stores.as_ref().ok_or_else(|| Error::internal("a run without a network"))?;
-        if !self.is_running && self.is_there(&**stores, url)? {
+        if !self.may_replace && self.is_there(&**stores, url)? {
             return Ok(());
         }
         let mut upload = stores.upload(url)?;
@@ -136,8 +139,9 @@ impl<'a> Way<'a> {
         if (length, at, sum) == (self.bytes, self.bytes, self.checksum) {
             return Ok(true);
         }
-        let hint = "move it elsewhere, or remove it, and run 'knarr run --recover' again";
-        Err(Error::new(ErrorKind::Exists, "what is there may be newer").hint(hint).at(url))
+        let hint = "move it elsewhere, or remove it, and have this one sent by 'knarr run --recover'";
+        let what = "what is there may be newer, or is not to be replaced";
+        Err(Error::new(ErrorKind::Exists, what).hint(hint).at(url))
     }
 
     /// Reads the file, piece by piece. Returns how long it took to `write`.
