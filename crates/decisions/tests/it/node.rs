@@ -99,6 +99,7 @@ pub(crate) struct Node {
     stage: Stage,
     planner: Planner,
     // The world.
+    /// Jobs, and whether they count as awaited.
     running: BTreeMap<JobId, (Job, bool)>,
     versions: BTreeMap<u64, Version>,
     generation: u64,
@@ -326,9 +327,10 @@ impl Node {
         let (names, versions) = (self.waited_for.clone(), &self.versions);
         let is_awaited = |job: &Job| versions.get(&job.of()).is_some_and(|version| names.contains(&version.name));
         self.queue.raise(is_awaited);
-        let running: Vec<JobId> =
-            self.running.iter().filter(|(_, (job, _))| is_awaited(job)).map(|(id, _)| *id).collect();
-        running.into_iter().for_each(|id| self.queue.raise_running(id));
+        for (id, (_, counts)) in self.running.iter_mut().filter(|(_, (job, _))| is_awaited(job)) {
+            self.queue.raise_running(*id);
+            *counts = true;
+        }
         self.improve()?;
         self.begin()
     }
@@ -363,9 +365,12 @@ impl Node {
         Ok(())
     }
 
+    fn threads(&self) -> usize {
+        if self.has_ended || !self.waited_for.is_empty() { 2 } else { 1 }
+    }
+
     fn begin(&mut self) -> Checked {
-        let threads = if self.has_ended || !self.waited_for.is_empty() { 2 } else { 1 };
-        let limits = Limits::new(threads, 1 << 32);
+        let limits = Limits::new(self.threads(), 1 << 32);
         loop {
             let stage = &self.stage;
             let may = |job: &Job, class: Class| match job {
@@ -424,7 +429,8 @@ impl Node {
         let generation = job.of();
         let is_short = std::mem::take(&mut self.short);
         if is_short && !matches!(job, Job::Improve(..)) {
-            self.queue.put_back(id, job, true);
+            // Moving takes no memory: it waits for an answer.
+            self.queue.put_back(id, job, matches!(job, Job::Make(_)));
             self.stage.waits_again(generation);
             return Ok(());
         }
@@ -464,7 +470,7 @@ impl Node {
         let file = WaitingFile { family: Some(family), raw, bytes };
         self.stage.waits((generation, &path(name)), file, is_local, self.now);
         let keys = [Key::Path(directory(generation)), Key::Path(path(name))];
-        self.queue.push(Class::Drain, keys, cost(1, 0), Job::Move(generation));
+        self.queue.push(Class::Drain, keys, cost(0, 0), Job::Move(generation));
         self.seen.staged += 1;
         self.came.push(generation);
         if is_new {

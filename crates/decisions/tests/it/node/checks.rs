@@ -47,13 +47,15 @@ impl Node {
         Ok(())
     }
 
-    /// What somebody waits for is under way, if nothing else is in its way.
+    /// What somebody waits for moves if it is the next thing to do with its file, unless as many others as there are threads are under
+    /// way that somebody waits for.
     fn check_awaited(&self) -> Checked {
-        let is_busy = |name: u8| self.running.values().any(|(job, _)| self.versions[&job.of()].name == name);
-        let is_hindered = self.running.values().any(|(_, is_awaited)| *is_awaited);
-        for job in self.queue.waiting().filter(|job| matches!(job, Job::Move(_))) {
+        let others = self.running.values().filter(|(_, is_awaited)| *is_awaited).count();
+        let mut busy: BTreeSet<u8> = self.running.values().map(|(job, _)| self.versions[&job.of()].name).collect();
+        for job in self.queue.waiting() {
             let name = self.versions[&job.of()].name;
-            if self.waited_for.contains(&name) && !is_busy(name) && !is_hindered {
+            let is_next = busy.insert(name) && matches!(job, Job::Move(_));
+            if is_next && self.waited_for.contains(&name) && others < self.threads() {
                 return Err(format!("somebody waits for file {name}, and {} does not move", job.of()));
             }
         }
