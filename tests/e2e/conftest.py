@@ -281,6 +281,14 @@ def proxy(server: S3) -> Iterator[Proxy]:
     proxy.stop()
 
 
+@pytest.fixture
+def s3(proxy: Proxy) -> Knarr:
+    """Knarr with the keys of the server, which it asks through the proxy."""
+    from object_server import CREDENTIALS
+
+    return Knarr(**CREDENTIALS, AWS_ENDPOINT_URL=proxy.endpoint)
+
+
 @pytest.fixture(scope="session")
 def blocks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program that writes with PnetCDF."""

@@ -24,6 +24,8 @@ import pytest
 
 START_LIMIT_S = 60
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_REGION": "us-east-1"}
+FEW = {"AWS_MAX_ATTEMPTS": "2"}
+"""Attempts of a request in tests where it fails for good."""
 
 
 def free_port() -> int:

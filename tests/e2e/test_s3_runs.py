@@ -17,7 +17,7 @@ pytest.importorskip("moto", reason="moto is a server of S3")
 import test_parallel_hdf5
 from conftest import KNARR, Knarr
 from nodes import Launcher
-from object_server import CREDENTIALS, Bucket, Proxy, Request, is_chunk
+from object_server import CREDENTIALS, FEW, Bucket, Request, is_chunk
 from running import Runner, forget, no_spools_stay, spools
 from test_pnetcdf import RULE, ranks
 
@@ -25,15 +25,8 @@ STEPS, ROWS = 3, 64
 PLACE = "runs/1/work"
 """Where stores of the folder of a run are in the bucket."""
 MARK = ".knarr-unfinished"
-# Attempts of a request in tests where it fails for good.
-FEW = {"AWS_MAX_ATTEMPTS": "2"}
 
 _ = no_spools_stay
-
-
-@pytest.fixture
-def s3(proxy: Proxy) -> Knarr:
-    return Knarr(**CREDENTIALS, AWS_ENDPOINT_URL=proxy.endpoint)
 
 
 @pytest.fixture

@@ -18,22 +18,16 @@ pytest.importorskip("moto", reason="moto is a server of S3")
 
 from conftest import KNARR, Knarr
 from nodes import Launcher
-from object_server import CREDENTIALS, Bucket, Proxy, Request
+from object_server import FEW, Bucket, Request
 from running import FIELD, MPIRUN, Runner, forget, no_spools_stay, script, spools, until
 from test_parallel_hdf5 import compiled
 
 RANKS, STEPS, ROWS = 2, 3, 128
 PLACE = "runs/1/work"
 """Where files of the folder of a run are in the bucket."""
-FEW = {"AWS_MAX_ATTEMPTS": "2"}
 hdf5 = compiled("hdf5")
 
 _ = no_spools_stay
-
-
-@pytest.fixture
-def s3(proxy: Proxy) -> Knarr:
-    return Knarr(**CREDENTIALS, AWS_ENDPOINT_URL=proxy.endpoint)
 
 
 @pytest.fixture
