@@ -222,9 +222,9 @@ class Trial:
         if life.is_alone:
             return program
         if life.nodes:
-            node = (
-                f'n=$(echo {life.nodes} | cut -c$((OMPI_COMM_WORLD_RANK + 1))); KNARR_SIDE=$n KNARR_NODE=$n exec "$@"'
-            )
+            # Without a fork: where calls are counted a child that ends may interrupt the next one, as no kernel does.
+            cases = " ".join(f"{rank}) n={name} ;;" for rank, name in enumerate(life.nodes))
+            node = f'case $OMPI_COMM_WORLD_RANK in {cases} esac; KNARR_SIDE=$n KNARR_NODE=$n exec "$@"'
             return [*mpirun, "sh", "-c", node, "sh", *run, "--", *program]
         if life.reads:
             reader = [*run, "--as", "r", "--", program[0], life.reads, life.part]
