@@ -31,8 +31,8 @@ pub use request::Request;
 pub use settled::settled;
 pub use snapshot::{Part, Snapshot};
 pub use tiers::{
-    BUCKET, SpoolInTier, SpoolPlace, TierIn, TierPlace, account_holding, accounts_of, disk_of, memory_of,
-    note_written_in, places_of, tier_of, written_in,
+    BUCKET, SpoolInTier, SpoolPlace, TierIn, TierPlace, accounts_of, disk_of, memory_of, note_written_in, places_of,
+    tier_holding, tier_of, tier_of_spool, written_in,
 };
 pub use transcoded::{Form, Transcoded};
 

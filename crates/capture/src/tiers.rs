@@ -59,6 +59,13 @@ pub struct TierPlace {
     pub is_shared: bool,
 }
 
+impl TierPlace {
+    /// The tier, which counts by this account. Whatever kind of tier there is, it is chosen here.
+    fn tier(&self, account: Account) -> Directory {
+        Directory::new(&self.path, account, Reach::Node)
+    }
+}
+
 impl SpoolPlace {
     /// True if `spool` is the spool with this token on this node: programs that hand over to this one reach it without a link.
     pub fn is_near(&self, node: &str, spool: &Path, token: &str) -> bool {
@@ -96,8 +103,7 @@ impl SpoolPlace {
     /// The tier below memory with this number, and its directory.
     pub fn tier(&self, number: usize) -> Option<TierIn> {
         let place = self.places.get(number)?;
-        let tier = Directory::new(&place.path, self.account(number)?, Reach::Node);
-        Some((throttled(tier, self.bucket(number)), place.path.clone()))
+        Some((throttled(place.tier(self.account(number)?), self.bucket(number)), place.path.clone()))
     }
 
     /// What is counted of the tier below memory with this number; `None` if the accounts are gone.
@@ -177,12 +183,12 @@ pub fn memory_of(directory: &Path) -> Option<Account> {
 
 /// True if a spool lies in a tier below memory.
 pub(crate) fn is_in_tier(spool: &Path) -> bool {
-    tier_holding(spool, spool).is_some()
+    place_holding(spool, spool).is_some()
 }
 
-/// What is taken by files that lie in a spool itself: of the memory of the node, or of the tier in which the spool lies.
-pub(crate) fn account_of_spool(spool: &Path) -> Option<Account> {
-    account_in(spool, spool, MEMORY)
+/// The tier of the files that lie in a spool itself: the memory of the node, or the tier in which the spool lies.
+pub fn tier_of_spool(spool: &Path) -> Arc<dyn Tier> {
+    tier_at(spool, spool).unwrap_or_else(|| Arc::new(SharedMemory::new(spool, account_or_any(spool, MEMORY))))
 }
 
 /// What is taken of the disk for what finds no room elsewhere.
@@ -190,21 +196,27 @@ pub fn disk_of(directory: &Path) -> Option<Account> {
     accounts_of(directory).map(|accounts| accounts.tier(DISK))
 }
 
-/// The account of the tier in which `path` lies, of the node whose spool is at `directory`: that of the disk if it is in no other.
-pub fn account_holding(directory: &Path, path: &Path) -> Option<Account> {
-    account_in(directory, path, DISK)
+/// The tier in which `path` lies, of the node whose spool is at `directory`: the disk if it is in no other.
+pub fn tier_holding(directory: &Path, path: &Path) -> Arc<dyn Tier> {
+    let disk = || Directory::new(path.parent().unwrap_or(path), account_or_any(directory, DISK), Reach::AllNodes);
+    tier_at(directory, path).unwrap_or_else(|| Arc::new(disk()))
 }
 
-/// The account of the tier in which `path` lies; that with the number `otherwise` if it is in none.
-fn account_in(directory: &Path, path: &Path, otherwise: usize) -> Option<Account> {
-    let number = tier_holding(directory, path).map_or(otherwise, |number| FIRST + number);
-    accounts_of(directory).map(|accounts| accounts.tier(number))
+/// The tier below memory in which `path` lies; `None` if it is in none.
+fn tier_at(directory: &Path, path: &Path) -> Option<Arc<dyn Tier>> {
+    let (number, place) = place_holding(directory, path)?;
+    Some(Arc::new(place.tier(account_or_any(directory, FIRST + number))))
 }
 
-/// The number of the tier in which `path` lies.
-fn tier_holding(directory: &Path, path: &Path) -> Option<usize> {
-    let places = places_of(directory);
+/// The account with this number; one that nobody else looks at if those of the node are gone.
+fn account_or_any(directory: &Path, number: usize) -> Account {
+    accounts_of(directory).map_or_else(|| Account::of(Space::UNLIMITED), |accounts| accounts.tier(number))
+}
+
+/// The tier below memory in which `path` lies, and its number.
+fn place_holding(directory: &Path, path: &Path) -> Option<(usize, TierPlace)> {
+    let mut waiting = places_of(directory);
     // Files stay in the last one: it takes no account of them.
-    let (_, waiting) = places.split_last()?;
-    waiting.iter().position(|place| path.starts_with(&place.path))
+    waiting.pop();
+    waiting.into_iter().enumerate().find(|(_, place)| path.starts_with(&place.path))
 }

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use knarr_array::error::Result;
 use knarr_capture::{
-    Event, HandedOver, SpoolInTier, SpoolPlace, account_holding, accounts_of, key_of, place_of, written_in,
+    Event, HandedOver, SpoolInTier, SpoolPlace, accounts_of, key_of, place_of, tier_holding, written_in,
 };
 use knarr_names::{Call, Hold, Lock, Names, STAGED, here};
-use knarr_tier::Space;
+use knarr_tier::{Room, Space};
 use rustix::fs::{Access, access};
 
 use crate::pending::notify;
@@ -48,7 +48,6 @@ pub struct WholeFile {
     wanted: Wanted,
     directory: PathBuf,
     file: PathBuf,
-    reserved: Space,
     replaced: Option<Metadata>,
     _lock: Lock,
 }
@@ -114,8 +113,8 @@ impl WholeFile {
         }
         let (spool, longest) = (wanted.spool, names.longest_written());
         let made = spools(spool).iter().find_map(|place| make(&wanted, place, longest, makes == Makes::New));
-        let Some((directory, file, reserved)) = made else { return Begins::Itself };
-        let whole = Box::new(Self { wanted, directory, file, reserved, replaced, _lock: lock });
+        let Some((directory, file)) = made else { return Begins::Itself };
+        let whole = Box::new(Self { wanted, directory, file, replaced, _lock: lock });
         if whole.enter(names).is_none() {
             whole.forget();
             return Begins::Itself;
@@ -165,17 +164,17 @@ impl WholeFile {
 
     fn forget(&self) {
         let _ = fs::remove_file(self.link());
-        discard(self.wanted.spool, &self.directory, &self.file, self.reserved);
+        discard(self.wanted.spool, &self.directory, &self.file);
     }
 }
 
 /// Removes a file that the program may not have made, and gives back what was taken for it.
-fn discard(spool: &SpoolPlace, directory: &Path, file: &Path, reserved: Space) {
+fn discard(spool: &SpoolPlace, directory: &Path, file: &Path) {
     let is_there = file.exists();
     HandedOver::discard(directory);
     // Of a file that was not there nothing is given back but its bytes.
-    if let Some(account) = account_holding(&spool.directory, file).filter(|_| !is_there) {
-        account.give_back(Space { bytes: 0, ..reserved });
+    if !is_there {
+        tier_holding(&spool.directory, file).account().give_back(Space::file());
     }
 }
 
@@ -198,19 +197,18 @@ fn spools(place: &SpoolPlace) -> &'static [SpoolInTier] {
     SPOOLS.get_or_init(|| written_in(&place.directory))
 }
 
-/// Makes a directory for the file in a tier if that has room for a file like the longest one. Returns it, the place of the file, and
-/// what was taken.
-fn make(wanted: &Wanted, place: &SpoolInTier, longest: Option<u64>, is_new: bool) -> Option<(PathBuf, PathBuf, Space)> {
+/// Makes a directory for the file in a tier if that has room for a file like the longest one. Returns it, and the place of the file.
+fn make(wanted: &Wanted, place: &SpoolInTier, longest: Option<u64>, is_new: bool) -> Option<(PathBuf, PathBuf)> {
     let (tier, _) = wanted.spool.tier(place.tier)?;
     let (left, account) = (tier.left(), tier.account());
     let room = left.bytes.min(account.limit().bytes.saturating_sub(account.taken().bytes));
     let unknown = || UNKNOWN.min(room / PART_OF_ROOM);
     let known = |longest: u64| longest.saturating_add(longest / PART_OF_LENGTH).saturating_add(MORE);
     let bytes = longest.map_or_else(unknown, known);
-    let space = Space { bytes, inodes: 1 };
-    if bytes < MORE || bytes > room || left.inodes < 2 || !tier.account().take(space) {
+    if bytes < MORE || bytes > room || left.inodes < 2 {
         return None;
     }
+    let taken = Room::take(&tier, bytes, 0)?;
     let begin = || -> Result<(PathBuf, PathBuf)> {
         let accounts = accounts_of(&wanted.spool.directory);
         let accounts = accounts.ok_or_else(|| knarr_array::error::Error::internal("the accounts are gone"))?;
@@ -218,13 +216,10 @@ fn make(wanted: &Wanted, place: &SpoolInTier, longest: Option<u64>, is_new: bool
         let begun = HandedOver { is_new, reserved: Some(bytes), ..begun };
         begun.begin_whole(&place.path, accounts.next_generation(0))
     };
-    match begin() {
-        Ok((directory, file)) => Some((directory, file, space)),
-        Err(_) => {
-            tier.account().give_back(space);
-            None
-        }
-    }
+    let begun = begin().ok()?;
+    // Whoever removes the directory gives it back.
+    taken.leave();
+    Some(begun)
 }
 
 /// The file at `target` that the program writes in a tier, or has written if it is not begun to be moved.

@@ -1,5 +1,6 @@
 //! A tier whose calls fail when a test says so.
 
+use std::fs::Metadata;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -68,6 +69,10 @@ impl<T: Tier> Tier for Faulty<T> {
 
     fn left(&self) -> Space {
         self.0.left()
+    }
+
+    fn counts(&self, found: &Metadata, purpose: Purpose) -> u64 {
+        self.0.counts(found, purpose)
     }
 
     fn create(&self, path: &Path, purpose: Purpose) -> io::Result<Box<dyn TierFile>> {

@@ -97,6 +97,12 @@ impl Account {
         subtract(&counters.inodes, space.inodes);
     }
 
+    /// Has a file count `now` bytes in place of `before`.
+    pub fn recount(&self, before: u64, now: u64) {
+        self.charge(Space::bytes(now.saturating_sub(before)));
+        self.give_back(Space::bytes(before.saturating_sub(now)));
+    }
+
     /// Corrects what is taken, if that is still `before`: a process that was killed may have taken what it did not use.
     pub fn correct(&self, before: Space, taken: Space) {
         let counters = self.counters();

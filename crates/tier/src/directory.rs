@@ -1,6 +1,6 @@
 //! A directory on a disk as a tier. Its files take what the file system says they take: parts of a file may be holes.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::space::left_in;
 use crate::tier::{Purpose, Reach, Tier, TierFile};
 
 /// Unit of the blocks that the system says a file has.
-pub(crate) const BLOCK: u64 = 512;
+const BLOCK: u64 = 512;
 /// How often a file is tried to be made.
 const TRIES: usize = 10;
 
@@ -34,7 +34,7 @@ impl Directory {
     }
 
     fn file(&self, file: File) -> io::Result<Box<dyn TierFile>> {
-        let counted = file.metadata()?.blocks() * BLOCK;
+        let counted = on_disk(&file.metadata()?);
         Ok(Box::new(DiskFile { account: self.account.clone(), file, counted }))
     }
 }
@@ -50,6 +50,10 @@ impl Tier for Directory {
 
     fn left(&self) -> Space {
         left_in(&self.directory)
+    }
+
+    fn counts(&self, found: &Metadata, _: Purpose) -> u64 {
+        on_disk(found)
     }
 
     fn create(&self, path: &Path, _: Purpose) -> io::Result<Box<dyn TierFile>> {
@@ -72,7 +76,7 @@ impl Tier for Directory {
     fn free(&self, path: &Path) -> io::Result<()> {
         let found = fs::metadata(path)?;
         fs::remove_file(path)?;
-        self.account.give_back(Space { bytes: found.blocks() * BLOCK, inodes: 1 });
+        self.account.give_back(Space { bytes: on_disk(&found), inodes: 1 });
         Ok(())
     }
 }
@@ -88,9 +92,8 @@ struct DiskFile {
 impl DiskFile {
     /// Has the account count what the file takes now.
     fn count(&mut self) {
-        let takes = self.file.metadata().map_or(self.counted, |found| found.blocks() * BLOCK);
-        self.account.charge(Space::bytes(takes.saturating_sub(self.counted)));
-        self.account.give_back(Space::bytes(self.counted.saturating_sub(takes)));
+        let takes = self.file.metadata().map_or(self.counted, |found| on_disk(&found));
+        self.account.recount(self.counted, takes);
         self.counted = takes;
     }
 }
@@ -148,6 +151,11 @@ impl TierFile for DiskFile {
     }
 }
 
+/// Bytes that a file takes where it lies: parts of it may be holes.
+pub(crate) fn on_disk(found: &Metadata) -> u64 {
+    found.blocks() * BLOCK
+}
+
 /// How files of tiers are opened: only their user may read them.
 pub(crate) fn options() -> fs::OpenOptions {
     let mut options = File::options();
@@ -167,7 +175,7 @@ pub(crate) fn lock(file: &File) -> io::Result<()> {
 
 /// Gives back the whole blocks between these bytes. Returns how many bytes the file takes less.
 pub(crate) fn punch(file: &File, at: u64, length: u64) -> io::Result<u64> {
-    let blocks = || file.metadata().map(|found| found.blocks() * BLOCK);
+    let blocks = || file.metadata().map(|found| on_disk(&found));
     let before = blocks()?;
     match fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, length) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => Err(io::ErrorKind::Unsupported.into()),

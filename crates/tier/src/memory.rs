@@ -3,9 +3,9 @@
 //! Bytes are set aside before they are touched: a full file system is an answer then and no signal. Files of which nothing is
 //! needed any more leave their memory to files that come, because new pages cost more than the copy itself.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use crate::account::Account;
 use crate::counters::Space;
-use crate::directory::{BLOCK, lock, options, punch};
+use crate::directory::{lock, on_disk, options, punch};
 use crate::mapping::Mapping;
 use crate::space::left_in;
 use crate::tier::{Purpose, Reach, Tier, TierFile};
@@ -71,11 +71,7 @@ impl SharedMemory {
     }
 
     fn file(&self, file: File, purpose: Purpose) -> io::Result<Box<dyn TierFile>> {
-        let found = file.metadata()?;
-        let has = match purpose {
-            Purpose::Values => found.len(),
-            Purpose::Log => found.blocks() * BLOCK,
-        };
+        let has = self.counts(&file.metadata()?, purpose);
         let (tier, mapping) = (self.clone(), Mapping::default());
         Ok(Box::new(MemoryFile { tier, file, purpose, has, punched: 0, mapping, can_reserve: true }))
     }
@@ -110,6 +106,13 @@ impl Tier for SharedMemory {
         left_in(&self.directory)
     }
 
+    fn counts(&self, found: &Metadata, purpose: Purpose) -> u64 {
+        match purpose {
+            Purpose::Values => found.len(),
+            Purpose::Log => on_disk(found),
+        }
+    }
+
     fn create(&self, path: &Path, purpose: Purpose) -> io::Result<Box<dyn TierFile>> {
         // Others take them, too: each of them once.
         let reuse = || Self::waiting(&self.directory).into_iter().rev().any(|(_, one)| fs::rename(one, path).is_ok());
@@ -135,7 +138,7 @@ impl Tier for SharedMemory {
     fn free(&self, path: &Path) -> io::Result<()> {
         let found = fs::metadata(path)?;
         fs::remove_file(path)?;
-        self.account.give_back(Space { bytes: found.len().max(found.blocks() * BLOCK), inodes: 1 });
+        self.account.give_back(Space { bytes: found.len().max(on_disk(&found)), inodes: 1 });
         Ok(())
     }
 }
@@ -188,7 +191,7 @@ impl MemoryFile {
     /// Has the account count again what was written into holes, or was cut off with them.
     fn count_holes(&mut self) -> io::Result<()> {
         if self.punched > 0 {
-            let holes = self.has.saturating_sub(self.file.metadata()?.blocks() * BLOCK);
+            let holes = self.has.saturating_sub(on_disk(&self.file.metadata()?));
             self.tier.account.charge(Space::bytes(self.punched.saturating_sub(holes)));
             self.punched = self.punched.min(holes);
         }

@@ -1,6 +1,7 @@
 //! A tier that is made slower: it stands for a device that this machine does not have. Whoever quotes a figure that was measured
 //! with it says so.
 
+use std::fs::Metadata;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -74,6 +75,10 @@ impl<T: Tier> Tier for Throttled<T> {
 
     fn left(&self) -> Space {
         self.tier.left()
+    }
+
+    fn counts(&self, found: &Metadata, purpose: Purpose) -> u64 {
+        self.tier.counts(found, purpose)
     }
 
     fn create(&self, path: &Path, purpose: Purpose) -> io::Result<Box<dyn TierFile>> {

@@ -1,6 +1,7 @@
 //! What a tier does.
 
 use std::fmt::Debug;
+use std::fs::Metadata;
 use std::io;
 use std::path::Path;
 
@@ -35,6 +36,9 @@ pub trait Tier: Send + Sync + Debug {
 
     /// What its medium has left for this user, whoever took the rest.
     fn left(&self) -> Space;
+
+    /// Bytes that the account counts for a file of which the system says `found`, when all that was reserved for it is given back.
+    fn counts(&self, found: &Metadata, purpose: Purpose) -> u64;
 
     /// Makes the file at `path`, which lies in the tier. It takes an inode from the account.
     ///

@@ -1,15 +1,14 @@
 //! A packed file that takes the place of one that waits in a tier: of what the program has written there itself, or of a file that was
 //! encoded in less time than there was. Both lie there for a moment, and one rename says which counts.
 
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use super::HandedOver;
 use super::image::{PACKED_SUFFIX, is_packed_path, path_of};
-use super::removal::BLOCK;
-use crate::tiers::account_of_spool;
+use crate::tiers::tier_of_spool;
 use knarr_array::error::{Error, Result};
-use knarr_tier::Space;
+use knarr_tier::{Purpose, Room};
 
 /// Name of a link to a packed file that is being made.
 const PACKED: &str = "packed";
@@ -62,10 +61,9 @@ impl HandedOver {
     pub fn drop_plain(directory: &Path) {
         let plain = directory.join(Self::PLAIN);
         let Some(found) = std::fs::metadata(&plain).ok().filter(|_| Self::is_packed(directory)) else { return };
-        if remove_linked(&plain)
-            && let Some(account) = account_of_spool(directory.parent().unwrap_or(directory))
-        {
-            account.give_back(Space { bytes: found.blocks() * BLOCK, inodes: 1 });
+        if remove_linked(&plain) {
+            let tier = tier_of_spool(directory.parent().unwrap_or(directory));
+            drop(Room::taken(&tier, tier.counts(&found, Purpose::Values)));
         }
     }
 }

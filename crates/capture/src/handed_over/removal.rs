@@ -3,16 +3,15 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::HandedOver;
 use crate::parts::NodePart;
-use crate::tiers::{account_holding, account_of_spool, is_in_tier};
+use crate::tiers::{is_in_tier, tier_holding, tier_of_spool};
 use crate::transcoded::Transcoded;
 use knarr_handover::CHUNKS;
-use knarr_tier::{SharedMemory, Space};
+use knarr_tier::{Purpose, SharedMemory, Space};
 
 impl HandedOver {
     /// Takes out of the spool what was delivered. Values leave their memory to files that come; what cannot be removed goes
@@ -130,13 +129,9 @@ const MOVED: &str = ".moved-";
 
 /// Gives back what files took that lay in a spool, and those that links there have led to.
 fn give_back(spool: &Path, here: Space, below: &[(PathBuf, Space)]) {
-    if let Some(account) = account_of_spool(spool) {
-        account.give_back(here);
-    }
+    tier_of_spool(spool).account().give_back(here);
     for (file, taken) in below {
-        if let Some(account) = account_holding(spool, file) {
-            account.give_back(*taken);
-        }
+        tier_holding(spool, file).account().give_back(*taken);
     }
 }
 
@@ -163,9 +158,6 @@ fn remove_link(link: &Path) -> io::Result<()> {
     }
 }
 
-/// Unit of the blocks that the system says a file has.
-pub(super) const BLOCK: u64 = 512;
-
 /// What the files in the directory of a file take by the account of the spool, and the files in tiers below it with what they take.
 pub(super) fn taken_by(directory: &Path) -> (Space, Vec<(PathBuf, Space)>) {
     taken_by_those(directory, |_| true)
@@ -174,9 +166,8 @@ pub(super) fn taken_by(directory: &Path) -> (Space, Vec<(PathBuf, Space)>) {
 /// The same of files with some names.
 fn taken_by_those(directory: &Path, is_one: impl Fn(&str) -> bool) -> (Space, Vec<(PathBuf, Space)>) {
     let (mut here, mut below) = (Space::default(), Vec::new());
-    // Memory is counted as the files are long, disks as the system says that they take.
-    let is_on_disk = directory.parent().is_some_and(is_in_tier);
-    let mut add = |bytes: u64| here = Space { bytes: here.bytes + bytes, inodes: here.inodes + 1 };
+    let spool = directory.parent().unwrap_or(directory);
+    let tier = tier_of_spool(spool);
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let (name, Ok(kind), Ok(found)) = (entry.file_name(), entry.file_type(), fs::metadata(entry.path())) else {
             continue;
@@ -188,18 +179,18 @@ fn taken_by_those(directory: &Path, is_one: impl Fn(&str) -> bool) -> (Space, Ve
         // The list of packed parts of a spill is a log, too.
         let is_log = name.starts_with("log.") || name.ends_with(".parts");
         let is_values = name.starts_with("values.") && !is_log;
+        let purpose = if is_log { Purpose::Log } else { Purpose::Values };
         if kind.is_symlink() {
             let is_file = name == HandedOver::IMAGE || name == HandedOver::PLAIN;
             let is_counted = is_log || is_values || name == CHUNKS || is_file;
             if let Ok(target) = fs::read_link(entry.path())
                 && is_counted
             {
-                below.push((target, Space { bytes: found.blocks() * BLOCK, inodes: 1 }));
+                let bytes = tier_holding(spool, &target).counts(&found, purpose);
+                below.push((target, Space { bytes, inodes: 1 }));
             }
-        } else if is_log || HandedOver::is_counted(&name) && is_on_disk {
-            add(found.blocks() * BLOCK);
-        } else if HandedOver::is_counted(&name) {
-            add(found.len());
+        } else if is_log || HandedOver::is_counted(&name) {
+            here = Space { bytes: here.bytes + tier.counts(&found, purpose), inodes: here.inodes + 1 };
         }
     }
     (here, below)

@@ -1,17 +1,16 @@
 //! A file that the program itself writes, whole, in a tier. Its directory lies there, too, beside it: see [`HandedOver::reserved`].
 
 use std::fs::DirBuilder;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
 use super::HandedOver;
 use super::image::{PACKED_SUFFIX, path_of};
-use super::removal::BLOCK;
 use crate::processes::Identity;
-use crate::tiers::{account_of_spool, accounts_of};
+use crate::tiers::{accounts_of, tier_of_spool};
 use knarr_array::error::{Error, Result};
 use knarr_flow::output::FileIdentity;
-use knarr_tier::Space;
+use knarr_tier::Purpose;
 
 /// In place of the number of a process in the name of a directory: none has it, so that the names of others are others.
 const NOBODY: u32 = 0;
@@ -135,15 +134,13 @@ impl HandedOver {
 
     /// Bytes that the file takes in its tier.
     pub fn whole_takes(&self, directory: &Path) -> u64 {
-        path_of(directory).and_then(|path| std::fs::metadata(path).ok()).map_or(0, |found| found.blocks() * BLOCK)
+        let found = path_of(directory).and_then(|path| std::fs::metadata(path).ok());
+        found.map_or(0, |found| tier_of_spool(directory.parent().unwrap_or(directory)).counts(&found, Purpose::Values))
     }
 
     /// Has the tier of a file count `now` bytes in place of `before`.
-    pub fn charge_whole(directory: &Path, now: u64, before: u64) {
-        if let Some(account) = account_of_spool(directory.parent().unwrap_or(directory)) {
-            account.charge(Space::bytes(now.saturating_sub(before)));
-            account.give_back(Space::bytes(before.saturating_sub(now)));
-        }
+    pub fn recount_whole(directory: &Path, before: u64, now: u64) {
+        tier_of_spool(directory.parent().unwrap_or(directory)).account().recount(before, now);
     }
 
     /// From now on the tier counts what the file takes there in place of what was taken for it.
@@ -153,7 +150,7 @@ impl HandedOver {
         if let Some(reserved) = self.reserved
             && is_first()
         {
-            Self::charge_whole(directory, self.whole_takes(directory), reserved);
+            Self::recount_whole(directory, reserved, self.whole_takes(directory));
         }
     }
 

@@ -1,9 +1,11 @@
 //! What a tier has to do, whatever it is.
 
+use std::fs::metadata;
 use std::io::ErrorKind;
 use std::path::Path;
+use std::sync::Arc;
 
-use knarr_tier::{Purpose, Space, Tier};
+use knarr_tier::{Purpose, Room, Space, Tier};
 
 /// Bytes of a block, as no file system has longer ones.
 const BLOCK: u64 = 1 << 16;
@@ -13,7 +15,7 @@ const BLOCK: u64 = 1 << 16;
 /// # Panics
 /// If it does not do what it has to.
 #[expect(clippy::unwrap_used, reason = "test code")]
-pub fn tier_suite(tier: &dyn Tier, directory: &Path) {
+pub fn tier_suite(tier: &Arc<dyn Tier>, directory: &Path) {
     let account = tier.account();
     let limit = account.limit();
     assert_eq!((limit, account.taken()), (Space { bytes: 8 << 20, inodes: 3 }, Space::default()));
@@ -34,6 +36,7 @@ pub fn tier_suite(tier: &dyn Tier, directory: &Path) {
     assert_eq!(file.read_exact_at(&mut [0; 2], file_length(&path) - 1).unwrap_err().kind(), ErrorKind::UnexpectedEof);
     file.sync().unwrap();
     assert!(account.taken().bytes >= values.len() as u64 && file.takes() == account.taken().bytes);
+    assert!(tier.counts(&metadata(&path).unwrap(), Purpose::Values) <= file.takes());
     assert!(account.bytes_per_second().is_some_and(|rate| rate > 0.0));
 
     // Another one who opens it sees the same bytes, and that its writer lives.
@@ -93,6 +96,36 @@ pub fn tier_suite(tier: &dyn Tier, directory: &Path) {
     assert_eq!(account.taken(), Space::default());
     // What cannot be made takes nothing.
     tier.create(&directory.join("\0"), Purpose::Values).unwrap_err();
+    assert_eq!(account.taken(), Space::default());
+    room_suite(tier, directory);
+}
+
+/// Room for files that are not written through the tier.
+#[expect(clippy::unwrap_used, reason = "test code")]
+fn room_suite(tier: &Arc<dyn Tier>, directory: &Path) {
+    let (account, path) = (tier.account(), directory.join("room"));
+    let limit = account.limit();
+    let room = Room::take(tier, limit.bytes - 5, 0).unwrap();
+    assert_eq!(account.taken(), Space { bytes: limit.bytes - 5, inodes: 1 });
+    assert!(Room::take(tier, 6, 0).is_none() && Room::take(tier, 5, u64::MAX).is_none());
+    assert_eq!(account.taken(), Space { bytes: limit.bytes - 5, inodes: 1 }, "what is refused takes nothing");
+    drop(room);
+    assert_eq!(account.taken(), Space::default());
+    // What the file takes is counted, be it more or less than was taken for it, and no more when it is removed.
+    for taken in [0, 5 << 20] {
+        let room = Room::take(tier, taken, 0).unwrap();
+        std::fs::write(&path, vec![7; 1 << 20]).unwrap();
+        room.filled(&metadata(&path).unwrap());
+        let counts = tier.counts(&metadata(&path).unwrap(), Purpose::Values);
+        assert_eq!(account.taken(), Space { bytes: counts, inodes: 1 });
+        assert!((1 << 20..(1 << 20) + BLOCK).contains(&counts));
+        tier.free(&path).unwrap();
+        assert_eq!(account.taken(), Space::default());
+    }
+    // What is left stays taken until somebody else gives it back.
+    Room::take(tier, 77, 0).unwrap().leave();
+    assert_eq!(account.taken(), Space { bytes: 77, inodes: 1 });
+    drop(Room::taken(tier, 77));
     assert_eq!(account.taken(), Space::default());
 }
 

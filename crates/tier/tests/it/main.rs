@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use knarr_testing::Faulty;
@@ -34,18 +35,18 @@ fn directory(folder: &Path) -> Directory {
 #[test]
 fn all_tiers_do_the_same() {
     for in_memory in [true, false] {
-        let check = |name: &str, make: &dyn Fn(&Path) -> Box<dyn Tier>| {
+        let check = |name: &str, make: &dyn Fn(&Path) -> Arc<dyn Tier>| {
             let folder = folder(name, in_memory);
-            tier_suite(&*make(&folder), &folder);
+            tier_suite(&make(&folder), &folder);
             assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
             fs::remove_dir_all(folder).unwrap();
         };
-        check("memory", &|folder| Box::new(memory(folder)));
-        check("directory", &|folder| Box::new(directory(folder)));
+        check("memory", &|folder| Arc::new(memory(folder)));
+        check("directory", &|folder| Arc::new(directory(folder)));
         check("throttled", &|folder| {
-            Box::new(Throttled::new(memory(folder), Bucket::new(1e9, Account::of(Space::UNLIMITED))))
+            Arc::new(Throttled::new(memory(folder), Bucket::new(1e9, Account::of(Space::UNLIMITED))))
         });
-        check("faulty", &|folder| Box::new(Faulty::new(directory(folder)).0));
+        check("faulty", &|folder| Arc::new(Faulty::new(directory(folder)).0));
     }
 }
 

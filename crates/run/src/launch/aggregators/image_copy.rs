@@ -5,11 +5,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::{Image, NodePart, memory_of};
+use knarr_capture::{Image, NodePart, tier_of_spool};
 use knarr_handover::Question;
 use knarr_link::Link;
 use knarr_routes::compress::Repacked;
-use knarr_tier::{Account, Space};
+use knarr_tier::Room;
 
 /// The directory of a spool in which they lie.
 const COPIES: &str = "copies";
@@ -38,8 +38,8 @@ pub(super) fn piece(directory: &Path, from: u64) -> Result<Vec<u8>> {
 /// A copy. It goes, and its memory is given back, with this.
 pub(super) struct ImageCopy {
     pub(super) path: PathBuf,
-    account: Account,
-    space: Space,
+    /// It is given back when the file is gone.
+    _room: Room,
 }
 
 impl ImageCopy {
@@ -52,10 +52,10 @@ impl ImageCopy {
     pub(super) fn fetch(link: &dyn Link, file: &str, own: &NodePart, may_go_on: impl Fn() -> bool) -> Result<Self> {
         let ask = |from| link.ask(&Question::Image { file: file.to_owned(), from }.to_bytes()?);
         let (bytes, checksum, first) = split(ask(0)?)?;
-        let (directory, space) = (own.spool.join(COPIES), Space { bytes, inodes: 1 });
-        let account = memory_of(&own.spool).filter(|account| account.take(space));
+        let directory = own.spool.join(COPIES);
+        let room = Room::take(&tier_of_spool(&own.spool), bytes, 0);
         let no_room = || Error::new(ErrorKind::Write, "there is no room in memory").at(directory.display().to_string());
-        let copy = Self { path: directory.join(&own.file), account: account.ok_or_else(no_room)?, space };
+        let copy = Self { path: directory.join(&own.file), _room: room.ok_or_else(no_room)? };
         let write_error = |error: std::io::Error| Error::write(&copy.path, &error);
         fs::create_dir_all(&directory).map_err(write_error)?;
         let output = File::create(&copy.path).map_err(write_error)?;
@@ -84,7 +84,6 @@ impl Drop for ImageCopy {
         let _ = fs::remove_file(&self.path);
         // If it is the last one.
         self.path.parent().map(fs::remove_dir);
-        self.account.give_back(self.space);
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use knarr_array::error::{Error, ErrorKind, Result};
-use knarr_capture::{Datasets, HandedOver, account_holding};
+use knarr_capture::{Datasets, HandedOver, tier_holding};
 use knarr_choose::plan::Plan;
 use knarr_config::Output;
 use knarr_flow::engine::{Engine, Progress, Silent};
@@ -21,7 +21,6 @@ use knarr_formats::hdf5::Handed;
 use knarr_formats::open_handed_over;
 use knarr_handover::{AheadChunks, AssembledPuts};
 use knarr_routes::compress::encode_source_ahead;
-use knarr_tier::{Account, Directory, Reach, Space};
 use serde::{Deserialize, Serialize};
 
 use crate::launch::jobs::deliver::rank_values;
@@ -58,12 +57,8 @@ impl Task for EncodeAhead {
     fn run(self, engine: &Engine, _: &dyn Progress) -> Result<Plan> {
         let Self { directory, handed, chunks, earlier } = self;
         let puts = AssembledPuts::of(u64::MAX, rank_values(&handed, &directory, &BTreeMap::new()))?;
-        let account = directory
-            .parent()
-            .and_then(|spool| account_holding(spool, &chunks))
-            .unwrap_or_else(|| Account::of(Space::UNLIMITED));
-        let disk = Directory::new(chunks.parent().unwrap_or(&directory), account, Reach::AllNodes);
-        let puts = puts.with_ahead(Some(AheadChunks::keep(&directory, Arc::new(disk), &chunks)?));
+        let tier = tier_holding(directory.parent().unwrap_or(&directory), &chunks);
+        let puts = puts.with_ahead(Some(AheadChunks::keep(&directory, tier, &chunks)?));
         let header = directory.join(HandedOver::HEADER);
         let source: Box<dyn Source> = match Datasets::read(&directory)? {
             Some(Datasets { addresses }) => {

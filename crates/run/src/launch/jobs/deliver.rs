@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::model::Variable;
-use knarr_capture::{Datasets, Form, HandedOver, Image, NodePart, Reading, Transcoded, memory_of};
+use knarr_capture::{Datasets, Form, HandedOver, Image, NodePart, Reading, Transcoded, tier_of_spool};
 use knarr_choose::plan::Plan;
 use knarr_codec::chain::ChainSpec;
 use knarr_config::FileRule;
@@ -26,7 +26,7 @@ use knarr_formats::{Clocks, Inputs, open_handed_over, open_hdf5_unlocked};
 use knarr_handover::{AheadChunks, AssembledPuts, RankValues, RemoteRank, read_puts};
 use knarr_link::{Link, link_to};
 use knarr_routes::compress::{RepackOptions, Repacked, write_source};
-use knarr_tier::Space;
+use knarr_tier::Room;
 use serde::{Deserialize, Serialize};
 
 use crate::launch::jobs::closed::is_short;
@@ -283,18 +283,17 @@ impl Transcode {
         Self { directory, disk, shown }
     }
 
-    /// Where what the source holds is written: in memory if the account of the node has enough of it, else on the disk. Returns the
-    /// bytes that were taken from the account.
-    fn place(&self, source: &dyn Source, form: Form) -> Result<(PathBuf, u64)> {
+    /// Where what the source holds is written: in memory if there is room for it, else on the disk. Returns the room that was
+    /// taken.
+    fn place(&self, source: &dyn Source, form: Form) -> Result<(PathBuf, Option<Room>)> {
         let here = self.directory.join(Transcoded::file(form));
         // On the disk that several nodes share, if it is read on them.
         if let Ok(there) = std::fs::read_link(&here) {
-            return Ok((there, 0));
+            return Ok((there, None));
         }
         let bytes = source.model().variables.iter().map(Variable::raw_bytes).fold(HEADER, u64::saturating_add);
-        let account = self.directory.parent().and_then(memory_of);
-        if account.is_none_or(|account| account.take(Space { bytes, inodes: 1 })) {
-            return Ok((here, bytes));
+        if let Some(room) = Room::take(&tier_of_spool(self.directory.parent().unwrap_or(&self.directory)), bytes, 0) {
+            return Ok((here, Some(room)));
         }
         let name = self.directory.file_name().unwrap_or_default().to_string_lossy();
         let spool = self.directory.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
@@ -302,7 +301,7 @@ impl Transcode {
         std::fs::create_dir_all(&self.disk).map_err(|error| Error::write(&self.disk, &error))?;
         // It goes with the directory.
         std::os::unix::fs::symlink(&there, &here).map_err(|error| Error::write(&here, &error))?;
-        Ok((there, 0))
+        Ok((there, None))
     }
 }
 
@@ -324,7 +323,7 @@ impl Task for Transcode {
             }
             _ => Box::new(open_hdf5_unlocked(&source, &engine.codecs)?),
         };
-        let (target, taken) = self.place(&*source, form)?;
+        let (target, room) = self.place(&*source, form)?;
         let written = match form {
             Form::Classic => {
                 let file = File::create(&target).map_err(|error| Error::write(&target, &error))?;
@@ -338,9 +337,8 @@ impl Task for Transcode {
             }
         };
         // When the directory goes, what the file takes is given back.
-        if let Some(account) = self.directory.parent().and_then(memory_of).filter(|_| taken > 0) {
-            account.give_back(Space::bytes(taken));
-            account.charge(Space::bytes(std::fs::metadata(&target).map_or(0, |found| found.len())));
+        if let (Some(room), Ok(found)) = (room, std::fs::metadata(&target)) {
+            room.filled(&found);
         }
         written
     }

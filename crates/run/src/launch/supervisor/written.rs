@@ -176,7 +176,7 @@ impl Supervisor<'_> {
         let before = std::mem::take(&mut self.written.grown);
         for directory in before.keys().chain(grown.keys()).collect::<BTreeSet<_>>() {
             let of = |grown: &BTreeMap<PathBuf, u64>| grown.get(directory).copied().unwrap_or(0);
-            HandedOver::charge_whole(directory, of(&grown), of(&before));
+            HandedOver::recount_whole(directory, of(&before), of(&grown));
         }
         self.written.grown = grown;
     }
@@ -184,7 +184,7 @@ impl Supervisor<'_> {
     /// What was charged for a file that has grown is counted otherwise from now on.
     fn forget_growth(&mut self, directory: &Path) {
         if let Some(grown) = self.written.grown.remove(directory) {
-            HandedOver::charge_whole(directory, 0, grown);
+            HandedOver::recount_whole(directory, grown, 0);
         }
     }
 

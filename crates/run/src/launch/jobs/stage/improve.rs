@@ -11,7 +11,7 @@ use knarr_flow::engine::{Engine, Progress};
 use knarr_flow::output::Replaces;
 use knarr_flow::settings::Settings;
 use knarr_routes::compress::{RepackOptions, Repacked, pack};
-use knarr_tier::{Space, sync_directory};
+use knarr_tier::{Room, sync_directory};
 use serde::{Deserialize, Serialize};
 
 use super::packed::synced;
@@ -68,9 +68,9 @@ impl Improve {
         if answer.is_err()
             && let Ok(Some((image, _))) = Image::<(Repacked, bool)>::of(directory)
             && HandedOver::drop_packed(directory)
-            && let Some(account) = directory.parent().and_then(|spool| staging.account_at(spool))
+            && let Some(tier) = directory.parent().and_then(|spool| staging.tier_at(spool))
         {
-            account.give_back(Space { bytes: image.bytes, inodes: 1 });
+            drop(Room::taken(&tier, image.bytes));
         }
         Ok(answer?)
     }

@@ -11,7 +11,7 @@ use knarr_flow::engine::{Engine, Progress};
 use knarr_flow::output::Replaces;
 use knarr_flow::settings::Settings;
 use knarr_routes::compress::{RepackOptions, Repacked, is_classic, pack as pack_unlocked};
-use knarr_tier::Space;
+use knarr_tier::Room;
 use serde::{Deserialize, Serialize};
 
 use super::room::Staging;
@@ -37,8 +37,8 @@ pub(in crate::launch::jobs) struct Packing {
 pub(super) struct Packed {
     pub(super) path: PathBuf,
     pub(super) repacked: Box<Repacked>,
-    /// Bytes that were taken for it from the account of its tier.
-    pub(super) taken: u64,
+    /// What was taken for it in its tier, if that counts.
+    pub(super) room: Option<Room>,
 }
 
 /// Why a file is as it is.
@@ -64,23 +64,21 @@ pub(super) fn pack(
     }
     let before = file.metadata().map_err(|error| Error::read(path, &error))?;
     let spool = directory.parent().unwrap_or(directory);
-    let account = staging.and_then(|staging| staging.account_at(spool));
-    let space = Space { bytes: before.len(), inodes: 1 };
-    let give_back = || account.iter().for_each(|account| account.give_back(space));
+    let tier = staging.and_then(|staging| staging.tier_at(spool));
     if packing.has_died {
         if HandedOver::drop_packed(directory) {
-            give_back();
+            drop(tier.map(|tier| Room::taken(&tier, before.len())));
         }
         return left("packing it has ended the process that did it");
     }
     if !is_classic(file) {
         return left("it is no classic netCDF file");
     }
-    if account.as_ref().is_some_and(|account| !account.take(space)) {
+    let room = tier.as_ref().map(|tier| Room::take(tier, before.len(), 0));
+    let Some(room) = room.map_or(Some(None), |room| room.map(Some)) else {
         return left("its tier has no room to pack it");
-    }
+    };
     let Some(to) = HandedOver::begin_packed(directory) else {
-        give_back();
         return left("nothing more can be written beside it");
     };
     let made = write(packing, handed, (path, &to), (engine, progress)).and_then(|repacked| {
@@ -90,8 +88,7 @@ pub(super) fn pack(
     let why = match made {
         Ok((repacked, found)) if found.len() < before.len() => {
             let repacked = Box::new(Repacked { input_bytes: before.len(), ..repacked });
-            let taken = account.as_ref().map_or(0, |_| space.bytes);
-            return Ok(Ok(Packed { path: to, repacked, taken }));
+            return Ok(Ok(Packed { path: to, repacked, room }));
         }
         Ok(_) => Ok("packing would not make it smaller".to_owned()),
         Err(error) if error.kind() == ErrorKind::Interrupted => Err(error),
@@ -99,7 +96,6 @@ pub(super) fn pack(
         Err(error) => Ok(error.message().to_owned()),
     };
     HandedOver::drop_packed(directory);
-    give_back();
     why.map(|why| Err(format!("{AS_WRITTEN}: {why}")))
 }
 

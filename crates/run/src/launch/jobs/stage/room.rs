@@ -2,19 +2,17 @@
 
 use std::fs::{self, File, Metadata};
 use std::io::Read as _;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use knarr_array::error::{Error, Result};
 use knarr_capture::{Image, SpoolPlace};
 use knarr_routes::compress::Repacked;
-use knarr_tier::{Account, Bucket, Space, sync_directory};
+use knarr_tier::{Account, Bucket, Room, Tier, sync_directory};
 use serde::{Deserialize, Serialize};
 
 /// Bytes that are read at a time.
 pub(super) const PIECE: usize = 4 << 20;
-/// Unit of the blocks that the system says a file has.
-pub(super) const BLOCK: u64 = 512;
 /// Bytes that a file may have beside its values, as a rule.
 const HEADER: u64 = 1 << 20;
 
@@ -29,18 +27,13 @@ pub(in crate::launch) struct Staging {
 impl Staging {
     /// Room for a file whose values take `bytes` bytes, in the first tier that has it; `None` if none has.
     pub(in crate::launch::jobs) fn reserve(&self, bytes: u64, directory: &Path) -> Option<Reserved> {
-        let bytes = bytes.saturating_add(HEADER);
-        let space = Space { bytes, inodes: 1 };
         let of = |(number, spool): &(usize, PathBuf)| {
             let (tier, _) = self.place.tier(*number)?;
-            let (account, left) = (tier.account().clone(), tier.left());
-            if left.bytes < bytes || left.inodes == 0 || !account.take(space) {
-                return None;
-            }
+            let room = Room::take(&tier, bytes.saturating_add(HEADER), 0)?;
             let mut name = directory.file_name().unwrap_or_default().to_owned();
             name.push(".image");
             let path = spool.join(name);
-            Some(Reserved { path, account, space, bucket: self.place.bucket(*number), is_kept: false })
+            Some(Reserved { path, room: Some(room), bucket: self.place.bucket(*number) })
         };
         self.tiers.iter().find_map(of)
     }
@@ -48,13 +41,8 @@ impl Staging {
     /// Room for a file of so many bytes at `path`, in the tier whose spool is at `spool`; `None` if that would not have `spare` bytes left
     /// for others.
     pub(super) fn reserve_at(&self, spool: &Path, path: PathBuf, (bytes, spare): (u64, u64)) -> Option<Reserved> {
-        let (tier, _) = self.place.tier(self.number_at(spool)?)?;
-        if tier.left().bytes < bytes.saturating_add(spare) {
-            return None;
-        }
-        let (account, space) = (tier.account().clone(), Space { bytes, inodes: 1 });
-        let bucket = self.bucket_at(spool);
-        account.take(space).then_some(Reserved { path, account, space, bucket, is_kept: false })
+        let room = Room::take(&self.tier_at(spool)?, bytes, spare)?;
+        Some(Reserved { path, room: Some(room), bucket: self.bucket_at(spool) })
     }
 
     /// What makes the tier as slow as what it stands for whose spool is at `spool`; `None` if it is no slower than it is.
@@ -66,9 +54,9 @@ impl Staging {
         self.tiers.iter().find(|(_, tier)| tier == spool).map(|(number, _)| *number)
     }
 
-    /// What is counted of the tier whose spool is at `spool`.
-    pub(super) fn account_at(&self, spool: &Path) -> Option<Account> {
-        self.place.account(self.number_at(spool)?)
+    /// The tier whose spool is at `spool`.
+    pub(super) fn tier_at(&self, spool: &Path) -> Option<Arc<dyn Tier>> {
+        self.place.tier(self.number_at(spool)?).map(|(tier, _)| tier)
     }
 
     /// What makes the place of the files as slow as what it stands for; `None` if it is no slower than it is.
@@ -89,10 +77,9 @@ impl Staging {
 /// Room for a file in a tier. What lies there goes with it, and the room is given back, unless the file is kept.
 pub(in crate::launch::jobs) struct Reserved {
     pub(in crate::launch::jobs) path: PathBuf,
-    account: Account,
-    space: Space,
+    /// `None` when the file is kept.
+    room: Option<Room>,
     bucket: Option<Bucket>,
-    is_kept: bool,
 }
 
 impl Reserved {
@@ -110,10 +97,7 @@ impl Reserved {
 
     /// The file stays, and the tier counts what it takes.
     pub(super) fn stays(mut self, found: &Metadata) {
-        let (reserved, takes) = (self.space.bytes, found.blocks() * BLOCK);
-        self.account.charge(Space::bytes(takes.saturating_sub(reserved)));
-        self.account.give_back(Space::bytes(reserved.saturating_sub(takes)));
-        self.is_kept = true;
+        self.room.take().into_iter().for_each(|room| room.filled(found));
     }
 }
 
@@ -146,9 +130,8 @@ pub(super) fn sync(directory: &Path) -> std::io::Result<()> {
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        if !self.is_kept {
+        if self.room.is_some() {
             let _ = fs::remove_file(&self.path);
-            self.account.give_back(self.space);
         }
     }
 }

@@ -1,7 +1,6 @@
 //! What the program itself has written in a tier waits there.
 
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -13,7 +12,7 @@ use knarr_tier::sync_directory;
 use serde::{Deserialize, Serialize};
 
 use super::packed::{Packed, Packing, pack};
-use super::room::{BLOCK, Staging, summed, sync};
+use super::room::{Staging, summed, sync};
 use crate::launch::jobs::tasks::Made;
 use knarr_worker::Task;
 
@@ -53,9 +52,9 @@ impl Task for Seal {
             Ok(image.made.0)
         };
         let repacked = match packed {
-            Ok(Packed { path, repacked, taken }) => {
+            Ok(Packed { path, repacked, room }) => {
                 // The plain one is counted until it is removed.
-                HandedOver::charge_whole(directory, found.blocks() * BLOCK, taken);
+                room.into_iter().for_each(|room| room.filled(&found));
                 let repacked = waits(&path, *repacked)?;
                 HandedOver::exchange_for_packed(directory, &path)?;
                 sync_directory(directory).map_err(|error| Error::write(directory, &error))?;
