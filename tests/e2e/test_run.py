@@ -330,6 +330,32 @@ def test_errors_of_the_program_are_its_own(run):
     assert (ran.out, ran.err) == (plain.stdout, plain.stderr)
 
 
+def test_the_launcher_of_an_idle_program_is_idle(run):
+    """Nothing wakes it but a look each second at what nobody has told of."""
+    program = """
+file = h5py.File("a.h5", "w")
+file["x"] = np.arange(100_000)
+file.flush()
+open("put", "w")
+while not os.path.exists("seen"):
+    time.sleep(0.1)
+file.close()
+"""
+    process = run.start(*script(program))
+
+    def wakeups() -> int:
+        found = 0
+        for status in Path(f"/proc/{process.pid}/task").glob("*/status"):
+            found += int(status.read_text().partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+        return found
+
+    until(lambda: (run.folder / "put").exists(), "nothing is put", of=process)
+    # What was put is encoded ahead first.
+    until(lambda: -wakeups() + (time.sleep(3) or wakeups()) < 30, "it is not idle", of=process)
+    (run.folder / "seen").touch()
+    assert run.finish(process).code == 0
+
+
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
 def test_signals_reach_the_program(run, stop):
     process = run.start(

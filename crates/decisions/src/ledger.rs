@@ -258,6 +258,11 @@ impl Ledger {
         self.files.values().any(|entry| !entry.writers.is_empty())
     }
 
+    /// True if a process has closed a file that it holds open yet: nobody tells of the end of that.
+    pub fn is_closing(&self) -> bool {
+        self.files.values().any(|entry| entry.writers.values().any(|writer| writer.closing))
+    }
+
     /// Files that stay as they are, and why. Of those that HDF5 has not told of nothing is known.
     pub fn left(&self) -> impl Iterator<Item = (&Path, String)> {
         self.files.iter().filter(|(_, entry)| entry.is_told || entry.state == State::InParts).filter_map(
@@ -360,6 +365,9 @@ mod tests {
     #[test]
     fn what_hdf5_still_holds_open_is_waited_for() {
         assert!(ledger([opened(1, true), closed(1, true)]).next(true, |_| false).is_none());
+        let is_closing = |events: &[Message]| ledger(events.to_vec()).is_closing();
+        assert!(is_closing(&[opened(1, true), closed(1, true)]));
+        assert!(!is_closing(&[opened(1, true)]) && !is_closing(&[opened(1, true), closed(1, false)]));
         assert!(
             ledger([opened(50, true), closed(50, true)]).next(true, |_| false).is_some(),
             "closed since, the process runs"

@@ -44,6 +44,8 @@ pub(super) enum News {
     MovingEnded,
     /// Another node knows that the program has ended here, or is gone.
     EndNoted,
+    /// A signal came.
+    Signalled,
     /// Some call waits for a file that is not there yet, or the program does not want one any more.
     Named,
 }
@@ -69,8 +71,8 @@ impl News {
 /// What Knarr sends to its own socket when the program has ended, behind all messages of the program.
 pub(super) const ENDED: &[u8] = b"ended";
 
-/// How long the next message is waited for at a time.
-const LISTEN_FOR: Duration = Duration::from_millis(200);
+/// How long the next message is waited for at a time: the word that the program has ended may be lost.
+const LISTEN_FOR: Duration = Duration::from_secs(1);
 /// Between two tries to hear something.
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -85,7 +87,6 @@ pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<
 
 /// Hands on what comes to the socket, until the program has ended.
 pub(super) fn listen(socket: &UnixDatagram, status: &Receiver<(ExitStatus, bool)>, news: &Sender<News>) {
-    // The word that wakes this thread may be lost, too.
     let _ = socket.set_read_timeout(Some(LISTEN_FOR));
     let mut buffer = vec![0; 1 << 16];
     loop {

@@ -55,9 +55,9 @@ use staged::Monitored;
 use undelivered::Deliveries;
 use written::WrittenFiles;
 
-/// How often files are looked after whose closing nobody tells of.
+/// How often files are looked after whose closing nobody tells of, and what is under way.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How often the spool is looked at for what nobody has told of: messages may be lost.
+/// How often the spool is looked at for what nobody has told of: messages may be lost. Where nothing is under way, all that is looked at.
 const LOOK_FOR_MORE: Duration = Duration::from_secs(1);
 /// The end of a run waits no longer than so for a look at what the program has written in tiers.
 const LONG_GRACE: Duration = Duration::from_secs(30);
@@ -178,8 +178,8 @@ impl<'a> Supervisor<'a> {
     pub(super) fn until_done(&mut self) -> u8 {
         let (mut last_look, mut last_search) = (Instant::now(), Instant::now());
         loop {
-            let most = if self.transfers.are_open() { LOOK_OFTEN } else { LOOK_EVERY };
-            match self.receive.recv_timeout(most) {
+            let within = self.looks_within();
+            match self.receive.recv_timeout(within) {
                 Ok(News::Message(message)) => self.on_message(message),
                 Ok(News::Ended(status, all)) => {
                     self.ended = Some((status, Instant::now()));
@@ -224,7 +224,7 @@ impl<'a> Supervisor<'a> {
                         outcome => self.report.files.add(path, outcome, String::new()),
                     }
                 }
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+                Ok(News::Signalled) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
             }
             let is_stopped = self.setup.engine.cancel.load(Ordering::Relaxed);
             if is_stopped {
@@ -263,6 +263,21 @@ impl<'a> Supervisor<'a> {
             {
                 return program::exit_code(status);
             }
+        }
+    }
+
+    /// How soon something has to be looked at, if nothing is told. An idle program leaves its launcher idle.
+    fn looks_within(&mut self) -> Duration {
+        if self.transfers.are_open() {
+            return LOOK_OFTEN;
+        }
+        let is_under_way = self.jobs.queue.is_running() || self.jobs.queue.is_waiting() || !self.ahead.is_idle();
+        let looks_at_files = self.ledger.is_closing() || !self.watches.is_empty() || !self.setup.staged.is_empty();
+        let is_moved = self.evacuation.threads > 0 || self.setup.signals.is_terminated();
+        if self.ended.is_some() || is_under_way || looks_at_files || is_moved || self.waiting.is_any() {
+            LOOK_EVERY
+        } else {
+            LOOK_FOR_MORE
         }
     }
 

@@ -2,6 +2,7 @@
 //! it is encoded already. What was encoded in another way than the file is made, or was put anew since, is encoded again.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,8 +32,12 @@ use knarr_worker::{Effort, Task, Worker};
 
 /// Files that are closed sooner are not worth a look.
 const LEAST: Duration = Duration::from_secs(1);
-/// How often files are looked for.
+/// How often files are looked for, while there is more of them each time.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// The same of a program that has put nothing for long.
+const LOOK_SELDOM: Duration = Duration::from_secs(8);
+/// Looking takes less than this part of the time then, however many logs there are.
+const PART_OF_TIME: u32 = 4000;
 /// The next look comes when logs have grown by this part, in percent: each looks at all of the file.
 const GROWN: u64 = 10;
 /// How often a file is tried that cannot be read.
@@ -80,6 +85,8 @@ impl Task for EncodeAhead {
 /// What is known of an open file.
 struct Open {
     since: Instant,
+    /// Ranks that have logs.
+    ranks: usize,
     /// Bytes of its logs when it was looked at, and when its chains were chosen.
     logged: u64,
     planned: u64,
@@ -102,6 +109,8 @@ pub(in crate::launch) struct AheadWork {
     worker: Arc<Mutex<Worker>>,
     files: BTreeMap<PathBuf, Open>,
     looked: Option<Instant>,
+    /// The next look comes so long after that.
+    pause: Duration,
     /// Set to stop what is under way.
     under_way: Option<Arc<AtomicBool>>,
 }
@@ -109,7 +118,8 @@ pub(in crate::launch) struct AheadWork {
 impl AheadWork {
     pub(in crate::launch) fn new(begun: &RunSetup) -> Self {
         let worker = Worker::with_allowed(begun.means.clone(), begun.engine.allowed.clone());
-        Self { worker: Arc::new(Mutex::new(worker)), files: BTreeMap::new(), looked: None, under_way: None }
+        let worker = Arc::new(Mutex::new(worker));
+        Self { worker, files: BTreeMap::new(), looked: None, pause: LOOK_EVERY, under_way: None }
     }
 
     pub(in crate::launch) fn is_idle(&self) -> bool {
@@ -131,26 +141,36 @@ impl AheadWork {
         earlier: impl Fn(&Path) -> Option<Arc<Plan>>,
     ) -> Option<Ahead> {
         let spool = begun.spool.as_ref().filter(|_| self.is_idle())?;
-        if self.looked.is_some_and(|looked| looked.elapsed() < LOOK_EVERY) {
+        if self.looked.is_some_and(|looked| looked.elapsed() < self.pause) {
             return None;
         }
-        self.looked = Some(Instant::now());
-        let open = HandedOver::open(spool.path());
-        self.files.retain(|directory, _| open.iter().any(|(there, _)| there == directory));
-        for (directory, handed) in open {
-            let Ok(handed) = handed else { continue };
-            let known = self.files.entry(directory.clone()).or_insert_with(|| Open {
-                since: Instant::now(),
-                logged: 0,
-                planned: 0,
-                plan: None,
-                failed: if is_encoded(&handed) { 0 } else { ATTEMPTS },
-            });
-            let logged = logged(&directory, handed.ranks);
-            let has_grown = logged > known.logged + known.logged * GROWN / 100;
-            if known.failed >= ATTEMPTS || !has_grown || known.since.elapsed() < LEAST {
+        let begin = Instant::now();
+        self.looked = Some(begin);
+        let directories = HandedOver::directories(spool.path()).unwrap_or_default();
+        self.files.retain(|directory, _| directories.contains(directory));
+        let mut is_quiet = true;
+        for directory in directories {
+            let known = match self.files.entry(directory.clone()) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => {
+                    let Ok(handed) = HandedOver::begun(&directory) else { continue };
+                    let failed = if is_encoded(&handed) { 0 } else { ATTEMPTS };
+                    let (since, ranks) = (Instant::now(), handed.ranks);
+                    new.insert(Open { since, ranks, logged: 0, planned: 0, plan: None, failed })
+                }
+            };
+            if known.failed >= ATTEMPTS {
                 continue;
             }
+            let logged = logged(&directory, known.ranks);
+            if logged <= known.logged + known.logged * GROWN / 100 {
+                continue;
+            }
+            is_quiet = false;
+            // It may have been closed.
+            let handed = HandedOver::begun(&directory).ok().filter(|_| known.since.elapsed() >= LEAST);
+            let Some(handed) = handed else { continue };
+            self.pause = LOOK_EVERY;
             known.logged = logged;
             // What is true of the first steps may not be of the others.
             if logged > 2 * known.planned {
@@ -166,6 +186,10 @@ impl AheadWork {
             let chunks = chunks.join(format!("{token}-{name}.ahead"));
             return Some(Ahead { directory, handed, chunks, earlier });
         }
+        self.pause = match is_quiet {
+            true => LOOK_SELDOM.min(self.pause * 2).max(begin.elapsed() * PART_OF_TIME),
+            false => LOOK_EVERY,
+        };
         None
     }
 

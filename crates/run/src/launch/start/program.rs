@@ -1,17 +1,21 @@
 //! The program: started, sent the signals that come to Knarr, and waited for.
 
 use std::ffi::OsString;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::launch::news::News;
 use knarr_array::error::{Error, Result};
 use knarr_capture::processes::ignored_signals;
+use rustix::event::{PollFd, PollFlags, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
-use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 
@@ -23,7 +27,7 @@ pub const CANNOT_BEGIN: u8 = 125;
 /// Exit codes of shells.
 const CANNOT_EXECUTE: u8 = 126;
 const NOT_FOUND: u8 = 127;
-/// Between two looks for signals.
+/// Between two looks for signals, where the system does not say when one comes.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long processes that the program left behind may take to close their files.
 pub(in crate::launch) const GRACE: Duration = Duration::from_secs(2);
@@ -42,6 +46,8 @@ pub struct NotStarted {
 struct Running {
     /// `Some` while the process may be signalled; taken away before its number can belong to another.
     process: Mutex<Option<rustix::process::Pid>>,
+    /// Who is told that a signal came.
+    told: Mutex<Option<Sender<News>>>,
 }
 
 /// Signals that come to Knarr.
@@ -60,7 +66,8 @@ impl Signals {
         let internal = |error: std::io::Error| Error::internal(format!("cannot handle signals: {error}"));
         let ignored = ignored_signals();
         let wanted = SIGNALS.into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0);
-        let mut signals = SignalsInfo::<WithOrigin>::new(wanted).map_err(internal)?;
+        let (read, write) = UnixStream::pair().map_err(internal)?;
+        let mut signals = SignalDelivery::with_pipe(read, write, WithOrigin::default(), wanted).map_err(internal)?;
         let running = Arc::new(Running::default());
         let stopped_by = Arc::new(AtomicI32::new(0));
         let terminated = Arc::new(AtomicBool::new(false));
@@ -68,9 +75,10 @@ impl Signals {
         std::thread::Builder::new()
             .name("signals".to_owned())
             .spawn(move || {
-                // Looking every now and then needs no call that can fail.
                 loop {
+                    let mut is_any = false;
                     for origin in signals.pending() {
+                        is_any = true;
                         if origin.signal == SIGTERM {
                             is_terminated.store(true, Ordering::Relaxed);
                         }
@@ -82,11 +90,22 @@ impl Signals {
                             cancel.store(true, Ordering::Relaxed);
                         }
                     }
-                    std::thread::sleep(LOOK_EVERY);
+                    if is_any {
+                        to.tell();
+                    } else {
+                        std::thread::sleep(LOOK_EVERY);
+                    }
+                    // If that fails, the next look comes after a moment.
+                    let _ = poll(&mut [PollFd::new(signals.get_read(), PollFlags::IN)], None);
                 }
             })
             .map_err(internal)?;
         Ok(Self { running, stopped_by, terminated })
+    }
+
+    /// From now on `told` hears of each signal that comes.
+    pub(in crate::launch) fn tell(&self, told: Sender<News>) {
+        *self.running.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
     }
 
     /// Exit code after a signal that came when the program had ended.
@@ -147,6 +166,12 @@ impl Signals {
 impl Running {
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<rustix::process::Pid>> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self) {
+        if let Some(told) = &*self.told.lock().unwrap_or_else(PoisonError::into_inner) {
+            let _ = told.send(News::Signalled);
+        }
     }
 
     /// Sends the signal to the program if it runs and if the signal was not sent to it too. False if it has ended.

@@ -58,6 +58,7 @@ pub(in crate::launch) fn supervise(setup: &RunSetup, watches: &Watches) -> Resul
         let send = send.clone();
         move || listen(&listener, &status, &send)
     })?;
+    setup.signals.tell(send.clone());
     let mut supervisor = Supervisor::new(setup, watches, send.clone(), receive);
     let notices = &*setup.notices;
     let code = std::thread::scope(|scope| {
