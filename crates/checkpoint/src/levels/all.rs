@@ -8,13 +8,15 @@ use std::time::{Instant, SystemTime};
 
 use super::flush::{Flush, Flushed};
 use super::node_sets::{self, Held, held};
-use super::nodes::{Nodes, gathered};
+use super::nodes::{Nodes, gathered, is_maker};
 use super::options::{LevelOptions, Protection};
 use super::parity::file as parity_file;
 use super::parity::rebuild::rebuild;
 use super::protect::Protect;
+use super::scattered::Reading;
 use super::schedule::Schedule;
 use crate::disk::sets;
+use crate::packing::together::Before;
 use knarr_array::comm::{self, Comm, ROOT, agree};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_flow::engine::Engine;
@@ -23,26 +25,28 @@ use knarr_handover::Background;
 
 /// The levels that the steps of a session go through.
 pub(crate) struct Levels {
-    engine: Engine,
+    pub(super) engine: Engine,
     /// Where this node has its parts.
-    place: PathBuf,
+    pub(super) place: PathBuf,
     /// The directory of sets.
-    directory: PathBuf,
+    pub(super) directory: PathBuf,
     /// Sets that stay on the nodes.
     keep: usize,
-    schedule: Schedule,
-    begun: Instant,
+    pub(super) schedule: Schedule,
+    pub(super) begun: Instant,
     protecting: Background<Protect>,
-    flushing: Background<Flush>,
-    protection: Protection,
-    /// Answers as long as others copy or compute parity. `None` if nothing is protected, or there is one node.
-    nodes: Option<Nodes>,
+    pub(super) flushing: Background<Flush>,
+    pub(super) protection: Protection,
+    /// Answers what others ask of this node. `None` if there is one node.
+    pub(super) nodes: Option<Nodes>,
     /// The step that was completed last on the nodes.
-    newest: Option<u64>,
+    pub(super) newest: Option<u64>,
     /// The last one that survives the loss of a node.
     covered: Option<u64>,
     /// The last one that came to the directory of sets.
-    flushed: Option<u64>,
+    pub(super) flushed: Option<u64>,
+    /// The step from which the program goes on, if that is read on the nodes.
+    pub(super) reading: Option<Reading>,
     /// No set of this session has an earlier date than those before it.
     dated: Option<SystemTime>,
     /// Files that could not be read: the step, the rank of the node, the name.
@@ -50,7 +54,7 @@ pub(crate) struct Levels {
     /// Of one rank of each node.
     _lock: Option<File>,
     /// Of rank 0.
-    warnings: Vec<Error>,
+    pub(super) warnings: Vec<Error>,
     /// The process that has opened it.
     process: u32,
 }
@@ -68,11 +72,6 @@ impl Drop for Levels {
 
 /// Name of the file in the place of a node that says which rank has it.
 const MARK: &str = ".node";
-
-/// True for the rank of a node that does for it what one has to do.
-fn is_maker(comm: &dyn Comm) -> bool {
-    comm.rank() == comm.node()
-}
 
 impl Levels {
     /// The levels of a session for sets in `directory`, which is there.
@@ -130,10 +129,7 @@ impl Levels {
                 .at(place.display().to_string())),
         };
         agree(comm, alone)?;
-        let nodes = match options.protection {
-            Protection::None => None,
-            Protection::Partner | Protection::Parity { .. } => Nodes::open(comm, &place)?,
-        };
+        let nodes = Nodes::open(comm, &place)?;
         let own = if is_maker(comm) { held(&place, &engine.codecs) } else { Vec::new() };
         let all = gathered(comm, &own)?;
         let covered =
@@ -152,6 +148,7 @@ impl Levels {
             newest: None,
             covered,
             flushed: None,
+            reading: None,
             dated: None,
             unreadable: BTreeSet::new(),
             _lock: lock,
@@ -183,18 +180,18 @@ impl Levels {
         Ok(first.filter(|_| are_alike).map(|(step, _)| sets::of_step(&self.place, step)))
     }
 
-    /// When the newest set was completed, on the nodes and in the directory of sets, by the clocks of those who completed them. Each time a
-    /// later one, also if a date cannot be read.
+    /// What is before the step that is made now: when the newest set was completed, on the nodes and in the directory of sets, by the
+    /// clocks of those who completed them (each time a later one, also if a date cannot be read), and how long none has come there.
     ///
     /// # Errors
     /// As for [`comm::gather`].
-    pub(crate) fn newest(&mut self, comm: &dyn Comm) -> Result<Option<SystemTime>> {
+    pub(crate) fn before(&mut self, comm: &dyn Comm) -> Result<Before> {
         let own = if is_maker(comm) { sets::newest(&self.place) } else { None };
         let elsewhere = if comm.rank() == ROOT { sets::newest(&self.directory) } else { None };
         let found = gathered(comm, &own.max(elsewhere))?.into_iter().flatten().max();
         let newest = found.max(self.dated);
         self.dated = Some(sets::after(newest));
-        Ok(newest)
+        Ok(Before { newest, waited: self.schedule.waited(self.begun.elapsed()) })
     }
 
     /// Before a step is begun: nothing of an older version of it is under way. If the nodes have one and it may be replaced, it comes to the
@@ -213,7 +210,7 @@ impl Levels {
         // One that this program could not bring is no checkpoint.
         let is_there = node_sets::together(self.parts(comm, step)?.iter().flatten()).iter().any(Held::is_recoverable);
         match is_there {
-            true if replaces => self.bring(comm, Some(step)),
+            true if replaces => self.bring(comm, step),
             true => Err(Error::new(ErrorKind::Exists, format!("there is a checkpoint of step {step} on the nodes"))
                 .hint("allow it to be replaced (replace=yes), or remove the sets below 'local' on every node to begin anew")
                 .at(path.display().to_string())),
@@ -231,7 +228,7 @@ impl Levels {
         self.flushed = self.flushed.filter(|&flushed| flushed != step);
         self.covered = self.covered.filter(|&covered| covered != step);
         self.unreadable.retain(|(of, ..)| *of != step);
-        if let Some(nodes) = &self.nodes {
+        if let Some(nodes) = self.nodes.as_ref().filter(|_| self.protection != Protection::None) {
             let begun = agree(comm, Protect::begin(&self.engine, nodes, self.protection, &self.place, step));
             if let Err(error) = begun.and_then(|protect| self.protecting.start(comm, step, protect)) {
                 self.warn(comm, not_covered(error, step));
@@ -250,20 +247,20 @@ impl Levels {
     /// Removes old sets from the nodes, but not the newest one, whatever its date seems to be, and not the newest one that survives the
     /// loss of a node.
     fn prune(&mut self, comm: &dyn Comm) -> Result<()> {
-        let spared = [self.newest, self.flushing.step(), self.covered];
+        let spared = [self.newest, self.flushing.step(), self.covered, self.read(comm)?];
         let failed = if is_maker(comm) { node_sets::prune(&self.place, self.keep, &spared) } else { Vec::new() };
         let failed: Vec<Error> = comm::collect(comm, &failed)?.into_iter().flatten().flatten().collect();
         self.warnings.extend(failed.into_iter().map(|error| error.at("old checkpoints stay on a node")));
         Ok(())
     }
 
-    fn warn(&mut self, comm: &dyn Comm, error: Error) {
+    pub(super) fn warn(&mut self, comm: &dyn Comm, error: Error) {
         if comm.rank() == ROOT {
             self.warnings.push(error);
         }
     }
 
-    fn not_flushed(&mut self, comm: &dyn Comm, error: Error, step: u64) {
+    pub(super) fn not_flushed(&mut self, comm: &dyn Comm, error: Error, step: u64) {
         self.schedule.failed();
         self.warn(comm, not_flushed(error, step));
     }
@@ -280,11 +277,12 @@ impl Levels {
     }
 
     /// Waits for the step that is on its way to the directory of sets. True if it has come there.
-    fn settle_flush(&mut self, comm: &dyn Comm) -> Result<bool> {
+    pub(super) fn settle_flush(&mut self, comm: &dyn Comm) -> Result<bool> {
         let Some(step) = self.flushing.step() else { return Ok(false) };
         match self.flushing.settle(comm) {
             Ok(Some(Flushed::There(step))) => {
                 self.flushed = Some(step);
+                self.schedule.came();
                 return Ok(true);
             }
             Ok(Some(Flushed::Unreadable(step, files))) => {
@@ -326,7 +324,7 @@ impl Levels {
     }
 
     /// The parts of a step that the nodes can read, by rank.
-    fn parts(&self, comm: &dyn Comm, step: u64) -> Result<Vec<Option<Held>>> {
+    pub(super) fn parts(&self, comm: &dyn Comm, step: u64) -> Result<Vec<Option<Held>>> {
         let path = sets::of_step(&self.place, step);
         let own = if is_maker(comm) { node_sets::part(&path, &self.engine.codecs).ok() } else { None };
         let mut parts = gathered(comm, &own)?;
@@ -341,7 +339,7 @@ impl Levels {
     }
 
     /// Begins to bring a step: the version with this `id`, or the newest one.
-    fn start_flush(&mut self, comm: &dyn Comm, step: u64, id: Option<&str>) -> Result<()> {
+    pub(super) fn start_flush(&mut self, comm: &dyn Comm, step: u64, id: Option<&str>) -> Result<()> {
         let parts = self.parts(comm, step)?;
         let wanted = version(&parts, id);
         let wanted = wanted.ok_or_else(|| Error::new(ErrorKind::NotFound, "no node has its part any more"))?;
@@ -354,7 +352,13 @@ impl Levels {
     ///
     /// # Errors
     /// `Write`. What cannot be read is a warning.
-    fn rebuild(&mut self, comm: &dyn Comm, step: u64, id: Option<&str>, tried: &mut BTreeSet<String>) -> Result<()> {
+    pub(super) fn rebuild(
+        &mut self,
+        comm: &dyn Comm,
+        step: u64,
+        id: Option<&str>,
+        tried: &mut BTreeSet<String>,
+    ) -> Result<()> {
         let parts = self.parts(comm, step)?;
         let Some(wanted) = version(&parts, id).filter(|held| !held.is_whole() && held.is_recoverable()) else {
             return Ok(());
@@ -362,9 +366,7 @@ impl Levels {
         if !wanted.missing().all(|name| tried.insert(name.to_owned())) {
             return Ok(());
         }
-        let opened = if self.nodes.is_none() { Nodes::open(comm, &self.place)? } else { None };
-        let nodes = self.nodes.as_ref().or(opened.as_ref());
-        let rebuilt = rebuild(&self.engine, comm, (nodes, &self.place), &wanted, &parts)?;
+        let rebuilt = rebuild(&self.engine, comm, (self.nodes.as_ref(), &self.place), &wanted, &parts)?;
         for (rank, name, error) in rebuilt.damaged {
             self.note_unreadable(comm, (step, rank, name), error);
         }
@@ -385,33 +387,10 @@ impl Levels {
     }
 
     /// Notes a file that cannot be read: the step, the rank of the node, the name.
-    fn note_unreadable(&mut self, comm: &dyn Comm, file: (u64, usize, String), error: Error) {
+    pub(super) fn note_unreadable(&mut self, comm: &dyn Comm, file: (u64, usize, String), error: Error) {
         let (step, rank, _) = file;
         self.unreadable.insert(file);
         self.warn(comm, error.at(format!("step {step} on the node of rank {rank}")));
-    }
-
-    /// Brings a step to the directory of sets and waits for it. Whatever one node cannot read is taken from another one, or rebuilt.
-    ///
-    /// # Errors
-    /// `NotFound` if no node can read a file of it; `Write`.
-    fn bring_now(&mut self, comm: &dyn Comm, step: u64, id: Option<&str>) -> Result<()> {
-        let mut tried = BTreeSet::new();
-        loop {
-            self.rebuild(comm, step, id, &mut tried)?;
-            self.start_flush(comm, step, id)?;
-            match self.flushing.settle(comm)? {
-                Some(Flushed::Unreadable(step, files)) => {
-                    for (rank, name, error) in files {
-                        self.note_unreadable(comm, (step, rank, name), error);
-                    }
-                }
-                _ => {
-                    self.flushed = Some(step);
-                    return Ok(());
-                }
-            }
-        }
     }
 
     /// Brings the newest step to the directory of sets, if it is not there, and waits for it. True if steps have come there.
@@ -429,49 +408,9 @@ impl Levels {
             }),
         }
     }
-
-    /// Before a restart: brings the newest step to the directory of sets of which the nodes have all parts, or `step`, if the
-    /// directory has none that is newer.
-    ///
-    /// # Errors
-    /// `Write` if it cannot be written there. A step that cannot be read is a warning, and the one before it serves.
-    pub(crate) fn bring(&mut self, comm: &dyn Comm, step: Option<u64>) -> Result<()> {
-        self.settle_copies(comm)?;
-        self.settle_flush(comm)?;
-        let own = if is_maker(comm) { held(&self.place, &self.engine.codecs) } else { Vec::new() };
-        let all = gathered(comm, &own)?;
-        let candidates = if comm.rank() == ROOT { self.candidates(&all, step) } else { Vec::new() };
-        for (step, id) in comm::share(comm, &candidates)? {
-            match self.bring_now(comm, step, Some(&id)) {
-                Ok(()) => break,
-                Err(error) if error.kind() == ErrorKind::NotFound => self.warn(comm, not_flushed(error, step)),
-                Err(error) => return Err(not_flushed(error, step)),
-            }
-        }
-        Ok(())
-    }
-
-    /// Steps that the nodes have whole, or can rebuild, and the directory of sets has not, the newest first, each with the id of the set.
-    fn candidates(&mut self, all: &[Vec<Held>], step: Option<u64>) -> Vec<(u64, String)> {
-        let codecs = &self.engine.codecs;
-        let newest = node_sets::newest_whole(&self.directory, step, codecs);
-        let mut found = node_sets::together(all.iter().flatten());
-        found.retain(|held| step.is_none_or(|step| step == held.step));
-        // What is older than one that is there is not needed.
-        let is_newer =
-            |held: &&Held| !held.is_in(&self.directory, codecs) && newest.is_none_or(|newest| held.when > newest);
-        let newer: Vec<&Held> = found.iter().rev().take_while(is_newer).collect();
-        for held in newer.iter().take_while(|held| !held.is_recoverable()) {
-            let (all, missing) = (held.all.len(), held.all.len() - held.here.len());
-            let what = format!("step {} lacks {missing} of {all} files on the nodes that are here", held.step);
-            let error = Error::new(ErrorKind::NotFound, what);
-            self.warnings.push(error.hint("run on the nodes of the last run, or 'knarr checkpoint scavenge' there"));
-        }
-        newer.iter().filter(|held| held.is_recoverable()).map(|held| (held.step, held.id.clone())).collect()
-    }
 }
 
-fn not_flushed(error: Error, step: u64) -> Error {
+pub(super) fn not_flushed(error: Error, step: u64) -> Error {
     error.at(format!("step {step} is on the nodes, and could not be brought to the directory of sets"))
 }
 
@@ -480,7 +419,7 @@ fn not_covered(error: Error, step: u64) -> Error {
 }
 
 /// Of the parts of a step that the nodes have, what they have together of the version with this `id`, or of the newest one.
-fn version(parts: &[Option<Held>], id: Option<&str>) -> Option<Held> {
+pub(super) fn version(parts: &[Option<Held>], id: Option<&str>) -> Option<Held> {
     let mut versions = node_sets::together(parts.iter().flatten()).into_iter().rev();
     versions.find(|held| id.is_none_or(|id| id == held.id))
 }

@@ -78,21 +78,7 @@ impl Flush {
         parts: &[Option<Held>],
     ) -> Result<Self> {
         let (part, target) = (sets::of_step(place, wanted.step), sets::of_step(directory, wanted.step));
-        let has = |rank: &usize| parts.get(*rank).and_then(Option::as_ref).is_some_and(|held| held.id == wanted.id);
-        // Rank 0 may be on a node without a part.
-        let source = (0..comm.size()).find(has).unwrap_or(ROOT);
-        let read = || {
-            let set = Set::open(&part, &engine.codecs)?;
-            let mut message = Vec::new();
-            put_bytes(&mut message, &set.manifest().body()?);
-            put_number(&mut message, u64::from(mode_of(&part)));
-            Ok(message)
-        };
-        let message = agree(comm, if comm.rank() == source { read() } else { Ok(Vec::new()) })?;
-        let message = comm::broadcast(comm, source, message)?;
-        let mut reader = Reader::new("message", &message);
-        let manifest = Manifest::read_body(reader.bytes()?)?;
-        let mode = u32::try_from(reader.number()?).unwrap_or(PRIVATE);
+        let Described { manifest, mode, .. } = Described::of(engine, comm, &part, wanted, parts)?;
         let planned = match comm.rank() {
             ROOT => plan(engine, &target, &manifest, parts, &wanted.id).map(Some),
             _ => Ok(None),
@@ -104,6 +90,46 @@ impl Flush {
         let new = staging.map(|staging| New { staging, manifest, mode, when: wanted.when });
         let directory = directory.join(plan.directory);
         Ok(Self { engine: engine.clone(), step: wanted.step, part, directory, copies, new })
+    }
+}
+
+/// What a set says of itself.
+pub(super) struct Described {
+    pub(super) manifest: Manifest,
+    pub(super) parts: Parts,
+    /// Permission bits of its directory.
+    pub(super) mode: u32,
+}
+
+impl Described {
+    /// Of the set `wanted`, on all ranks, also on those of nodes without a part of it. Collective.
+    ///
+    /// # Errors
+    /// On all ranks that of reading it.
+    pub(super) fn of(
+        engine: &Engine,
+        comm: &dyn Comm,
+        part: &Path,
+        wanted: &Held,
+        parts: &[Option<Held>],
+    ) -> Result<Self> {
+        let has = |rank: &usize| parts.get(*rank).and_then(Option::as_ref).is_some_and(|held| held.id == wanted.id);
+        // Rank 0 may be on a node without a part.
+        let source = (0..comm.size()).find(has).unwrap_or(ROOT);
+        let read = || {
+            let set = Set::open(part, &engine.codecs)?;
+            let mut message = Vec::new();
+            put_bytes(&mut message, &set.manifest().body()?);
+            put_bytes(&mut message, &comm::written(&Parts::read(part)?)?);
+            put_number(&mut message, u64::from(mode_of(part)));
+            Ok(message)
+        };
+        let message = agree(comm, if comm.rank() == source { read() } else { Ok(Vec::new()) })?;
+        let message = comm::broadcast(comm, source, message)?;
+        let mut reader = Reader::new("message", &message);
+        let manifest = Manifest::read_body(reader.bytes()?)?;
+        let parts = comm::read(reader.bytes()?)?;
+        Ok(Self { manifest, parts, mode: u32::try_from(reader.number()?).unwrap_or(PRIVATE) })
     }
 }
 

@@ -6,8 +6,8 @@
 //! brought to the directory of sets by copying files, of which nothing is packed again.
 //!
 //! Reading order: `options`, `schedule` (when: without files and clock), `node_sets` (what lies on a node), `copying` (one file of
-//! frames), `nodes` (files on other nodes), `protect` (copies and [`parity`] on other nodes), `flush` (to the directory of sets), `all`
-//! (what the ranks do together), `scavenge` (without the program).
+//! frames), `nodes` (files on other nodes), `protect` (copies and [`parity`] on other nodes), `flush` (to the directory of sets),
+//! `scattered` (a step that is read on the nodes), `all` and `restarting` (what the ranks do together), `scavenge` (without the program).
 
 mod all;
 mod copying;
@@ -17,6 +17,8 @@ mod nodes;
 mod options;
 mod parity;
 mod protect;
+mod restarting;
+mod scattered;
 mod scavenge;
 mod schedule;
 

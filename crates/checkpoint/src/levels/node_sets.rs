@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::parity::file as parity_file;
 use super::parity::group::{ParityGroup, Source};
-use crate::disk::parts::Parts;
+use crate::disk::parts::{Parts, Waited};
 use crate::disk::set::{MANIFEST, MANIFEST_COPY, Set};
 use crate::disk::sets;
 use knarr_array::error::{Error, Result};
@@ -31,6 +31,8 @@ pub(super) struct Held {
     pub(super) here: BTreeSet<String>,
     /// Nodes whose parity is here, with those that they keep it with.
     pub(super) parity: BTreeMap<usize, ParityGroup>,
+    /// How long the directory of sets had got none.
+    pub(super) waited: Waited,
 }
 
 /// Where a node has its parts of the sets of a directory: below `local`, which other programs may use as well.
@@ -78,12 +80,13 @@ pub(super) fn held(place: &Path, codecs: &CodecList) -> Vec<Held> {
 pub(super) fn part(path: &Path, codecs: &CodecList) -> Result<Held> {
     let step = sets::step(path).ok_or_else(|| Error::usage("not the set of a step"))?;
     let set = Set::open(path, codecs)?;
-    Parts::read(path)?;
+    let waited = Parts::read(path)?.waited;
     let all = set.manifest().stores.iter();
     let here = all.clone().filter(|store| set.has_file(store)).map(|store| store.name.clone()).collect();
     let id = id(&set)?;
     let parity = parity_file::all(path, &id).into_iter().map(|file| (file.head.node, file.head.group)).collect();
-    Ok(Held { step, id, when: when(path)?, all: all.map(|store| store.name.clone()).collect(), here, parity })
+    let all = all.map(|store| store.name.clone()).collect();
+    Ok(Held { step, id, when: when(path)?, all, here, parity, waited })
 }
 
 /// The sets of which all these parts together have files, the newest last.

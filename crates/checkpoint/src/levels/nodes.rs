@@ -128,6 +128,11 @@ impl Nodes {
     }
 }
 
+/// True for the rank of a node that does for it what one has to do.
+pub(super) fn is_maker(comm: &dyn Comm) -> bool {
+    comm.rank() == comm.node()
+}
+
 /// The value of each rank, on all ranks. Collective.
 pub(super) fn gathered<T: Serialize + serde::de::DeserializeOwned>(comm: &dyn Comm, mine: &T) -> Result<Vec<T>> {
     comm::all_gather(comm, &comm::written(mine)?)?.iter().map(|bytes| comm::read(bytes)).collect()

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::need::{Known, left};
 use super::options::Options;
 use super::packing::Packing;
-use super::restart::{Restart, files_of, image_of, indices};
+use super::restart::{Restart, check_indices, files_of, image_of, indices};
 use crate::disk::sets;
 use crate::levels::Levels;
 use crate::measured::{self, By, Measured, Typical};
@@ -296,8 +296,8 @@ impl<C: Comm> Session<C> {
         let together = match &mut self.levels {
             None => Together::begin(&self.engine, comm, &path, &options)?,
             Some(levels) => {
-                let after = levels.newest(comm)?;
-                Together::begin_on_nodes(&self.engine, comm, &path, &options, after)?
+                let before = levels.before(comm)?;
+                Together::begin_on_nodes(&self.engine, comm, &path, &options, before)?
             }
         };
         self.handover.start(step, Packing { together, groups, find: self.options.find })
@@ -366,25 +366,58 @@ impl<C: Comm> Session<C> {
             let held = if self.handover.comm().rank() == ROOT { self.hold() } else { Ok(()) };
             agree(self.handover.comm(), held)?;
         }
-        if let Some(levels) = &mut self.levels {
-            levels.bring(self.handover.comm(), step)?;
+        let restart = match self.restart_on_nodes(step, verify)? {
+            Some(restart) => Some(restart),
+            None => self.restart_from_directory(step, verify)?,
+        };
+        self.restarting = restart.as_ref().map(|restart| {
+            let set = sets::of_step(&self.directory, restart.step());
+            Restarting { set, opening: begin.elapsed(), reading: restart.reading() }
+        });
+        Ok(restart)
+    }
+
+    /// From a step that the nodes have and the directory of sets has not: it is read where it lies.
+    fn restart_on_nodes(&mut self, step: Option<u64>, verify: bool) -> Result<Option<Restart>> {
+        let Some(levels) = &mut self.levels else { return Ok(None) };
+        let comm = self.handover.comm();
+        for candidate in levels.candidates(comm, step)? {
+            let Some(set) = levels.open_set(comm, &candidate)? else { continue };
+            let usable = if comm.rank() == ROOT { usable(&self.engine, &set, verify) } else { Ok(Vec::new()) };
+            let indices = match agree(comm, usable) {
+                Err(error) if step.is_none() => {
+                    if comm.rank() == ROOT {
+                        self.warnings.push(error.at("passed over"));
+                    }
+                    continue;
+                }
+                usable => comm::broadcast(comm, ROOT, usable?)?,
+            };
+            let restart = agree(comm, Restart::new(&self.engine, set, &indices))?;
+            levels.resumes(comm, &candidate)?;
+            return Ok(Some(restart));
         }
+        Ok(None)
+    }
+
+    fn restart_from_directory(&mut self, step: Option<u64>, verify: bool) -> Result<Option<Restart>> {
         let found = if self.handover.comm().rank() == ROOT { self.find(step, verify) } else { Ok(None) };
-        let found = agree(self.handover.comm(), found)?;
+        let comm = self.handover.comm();
+        let found = agree(comm, found)?;
         let mut message = Vec::new();
         if let Some((path, indices)) = &found {
             put_bytes(&mut message, &comm::written(path)?);
             put_bytes(&mut message, indices);
         }
-        let message = comm::broadcast(self.handover.comm(), ROOT, message)?;
+        let message = comm::broadcast(comm, ROOT, message)?;
         if message.is_empty() {
             return Ok(None);
         }
         let mut reader = Reader::new("message", &message);
         let path: PathBuf = comm::read(reader.bytes()?)?;
-        let restart = agree(self.handover.comm(), Restart::open(&self.engine, &path, reader.bytes()?))?;
-        self.restarting = Some(Restarting { set: path, opening: begin.elapsed(), reading: restart.reading() });
-        Ok(Some(restart))
+        let set = Set::open(&path, &self.engine.codecs);
+        let bytes = reader.bytes()?;
+        agree(comm, set.and_then(|set| Restart::new(&self.engine, set, bytes))).map(Some)
     }
 
     /// Path of the set to restart from, with its indices.
@@ -402,27 +435,15 @@ impl<C: Comm> Session<C> {
                     .hint(format!("the directory has those of steps: {has}"))
                     .at(self.directory.display().to_string()));
             }
-            return self.usable(&path, verify).map(|indices| Some((path, indices)));
+            return usable_at(&self.engine, &path, verify).map(|indices| Some((path, indices)));
         }
         for path in sets::completed(&self.directory)?.into_iter().rev().filter(|path| sets::step(path).is_some()) {
-            match self.usable(&path, verify) {
+            match usable_at(&self.engine, &path, verify) {
                 Ok(indices) => return Ok(Some((path, indices))),
                 Err(error) => self.warnings.push(error.at("passed over")),
             }
         }
         Ok(None)
-    }
-
-    fn usable(&self, path: &Path, is_verified: bool) -> Result<Vec<u8>> {
-        let indices = indices(&self.engine, path)?;
-        Restart::open(&self.engine, path, &indices)?;
-        if is_verified {
-            let verified = verify(&self.engine, &Set::open(path, &self.engine.codecs)?, &Silent)?;
-            if let Some(damage) = verified.damage.into_iter().next() {
-                return Err(damage.error.at(format!("rank {} of the set", damage.rank)));
-            }
-        }
-        Ok(indices)
     }
 
     /// Completes the step that is under way and ends the session. Collective. In a process that was forked it does nothing.
@@ -522,6 +543,23 @@ impl<C: Comm> Session<C> {
             Err(error) => self.warnings.push(error.at("old checkpoints stay")),
         }
     }
+}
+
+fn usable_at(engine: &Engine, path: &Path, is_verified: bool) -> Result<Vec<u8>> {
+    usable(engine, &Set::open(path, &engine.codecs)?, is_verified)
+}
+
+/// The indices of a set, if a program can restart from it.
+fn usable(engine: &Engine, set: &Set, is_verified: bool) -> Result<Vec<u8>> {
+    let indices = indices(engine, set)?;
+    check_indices(set, &indices)?;
+    if is_verified {
+        let verified = verify(engine, set, &Silent)?;
+        if let Some(damage) = verified.damage.into_iter().next() {
+            return Err(damage.error.at(format!("rank {} of the set", damage.rank)));
+        }
+    }
+    Ok(indices)
 }
 
 fn add(files: &mut Vec<Input>, path: &Path, name: &[u8]) -> Result<()> {

@@ -8,6 +8,7 @@ mod golden;
 mod levels;
 mod library;
 mod parity;
+mod restarting;
 mod round_trip;
 mod shared;
 mod together;
