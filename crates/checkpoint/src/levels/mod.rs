@@ -1,4 +1,4 @@
-//! Checkpoints through levels, as in SCR and VELOC: a step is complete on disks of the nodes first. Another node keeps a copy of
+//! Checkpoints through levels, as in SCR and VELOC: a step is complete in memory or on disks of the nodes first. Another node keeps a copy of
 //! each file, or groups of nodes keep parity, so that no step is lost with a node. Some steps are brought to the directory of sets meanwhile, where all nodes see
 //! them.
 //!
@@ -7,11 +7,13 @@
 //!
 //! Reading order: `options`, `schedule` (when: without files and clock), `node_sets` (what lies on a node), `copying` (one file of
 //! frames), `nodes` (files on other nodes), `protect` (copies and [`parity`] on other nodes), `flush` (to the directory of sets),
-//! `scattered` (a step that is read on the nodes), `all` and `restarting` (what the ranks do together), `scavenge` (without the program).
+//! `storing` (from memory to a disk of the node), `scattered` (a step that is read on the nodes), `level` (one of those on the nodes), `all`, `memory` and `restarting` (what the ranks do together), `scavenge` (without the program).
 
 mod all;
 mod copying;
 mod flush;
+mod level;
+mod memory;
 mod node_sets;
 mod nodes;
 mod options;
@@ -21,8 +23,10 @@ mod restarting;
 mod scattered;
 mod scavenge;
 mod schedule;
+mod storing;
 
 pub(crate) use all::Levels;
+pub(crate) use node_sets::At;
 pub use options::{LevelOptions, Protection};
 pub use scavenge::{Scavenged, scavenge};
 pub use schedule::Every;

@@ -17,6 +17,13 @@ use knarr_array::error::{Error, Result};
 use knarr_codec::codec::CodecList;
 use knarr_flow::output::{is_of_running, is_temporary_name};
 
+/// A step on a level of the nodes, by the number of the level: the fastest one is 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct At {
+    pub(crate) level: usize,
+    pub(crate) step: u64,
+}
+
 /// A part of a set that lies here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Held {
@@ -35,7 +42,7 @@ pub(super) struct Held {
     pub(super) waited: Waited,
 }
 
-/// Where a node has its parts of the sets of a directory: below `local`, which other programs may use as well.
+/// Where a node has its parts of the sets of a directory: below a directory of the node, which other programs may use as well.
 ///
 /// # Errors
 /// `Read` if the directory of sets is not there.
@@ -167,29 +174,39 @@ pub(super) fn prune(place: &Path, keep: usize, spared: &[Option<u64>]) -> Vec<Er
     old.filter_map(|path| sets::remove(path).err()).collect()
 }
 
-/// Makes the directory `place` for the parts of a node, or takes one that is this user's own.
+/// Removes the sets of a node that are not newer than its part of the step `last`, which is in `from`, and not that of the step
+/// `spared`. Returns what could not be removed.
+pub(super) fn remove_until(place: &Path, (from, last): (&Path, u64), spared: Option<u64>) -> Vec<Error> {
+    // Without a part this node does not know which ones are older.
+    let Ok(until) = when(&sets::of_step(from, last)) else { return Vec::new() };
+    let all = sets::completed(place).unwrap_or_default();
+    let is_old = |path: &&PathBuf| sets::step(path) != spared && when(path).is_ok_and(|when| when <= until);
+    all.iter().filter(is_old).filter_map(|path| sets::remove(path).err()).collect()
+}
+
+/// Makes the directory `place` for the parts of a node, below the one that `option` names, or takes one that is this user's own.
 ///
 /// # Errors
 /// `Write`; `Usage` if it is somebody else's, who could put other values there.
-pub(super) fn make(place: &Path) -> Result<()> {
+pub(super) fn make(place: &Path, option: &str) -> Result<()> {
     let write_error = |error: std::io::Error| Error::write(place, &error);
     fs::create_dir_all(place.parent().unwrap_or(place)).map_err(write_error)?;
     match DirBuilder::new().mode(0o700).create(place) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(write_error(error)),
         _ => {}
     }
-    check_own(place)
+    check_own(place, option)
 }
 
 /// Refuses a directory that is not this user's own.
 ///
 /// # Errors
 /// `Usage`; `Read` if it cannot be looked at.
-pub(super) fn check_own(place: &Path) -> Result<()> {
+pub(super) fn check_own(place: &Path, option: &str) -> Result<()> {
     let found = place.symlink_metadata().map_err(|error| Error::read(place, &error))?;
     if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o022 != 0 {
         return Err(Error::usage("it is no directory that only this user can write to")
-            .hint("remove it, or name another directory for 'local'")
+            .hint(format!("remove it, or name another directory for '{option}'"))
             .at(place.display().to_string()));
     }
     Ok(())

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use super::all::{Levels, not_flushed, version};
 use super::flush::Flushed;
-use super::node_sets::{self, Held, held};
-use super::nodes::{gathered, is_maker};
+use super::node_sets::{self, At, Held};
+use super::nodes::gathered;
 use super::options::Protection;
 use super::scattered::{self, OtherNodes, Reading};
 use crate::disk::set::Set;
@@ -17,7 +17,7 @@ use knarr_array::comm::{self, Comm, ROOT};
 use knarr_array::error::{Error, ErrorKind, Result};
 
 /// A step that nodes have, and the directory of sets has not.
-pub(crate) type Candidate = (u64, String);
+pub(crate) type Candidate = (At, String);
 
 impl Levels {
     /// Steps from which the program may go on, or `step` only, the newest first: those that the nodes have whole, or can rebuild, and
@@ -27,29 +27,44 @@ impl Levels {
     /// As for [`comm::gather`]. What went wrong before is a warning.
     pub(crate) fn candidates(&mut self, comm: &dyn Comm, step: Option<u64>) -> Result<Vec<Candidate>> {
         self.settle_copies(comm)?;
+        self.settle_store(comm)?;
         self.settle_flush(comm)?;
-        let own = if is_maker(comm) { held(&self.place, &self.engine.codecs) } else { Vec::new() };
-        let all = gathered(comm, &own)?;
-        let candidates = if comm.rank() == ROOT { self.newer(&all, step) } else { Vec::new() };
+        let mut all = Vec::new();
+        for (number, level) in self.levels.iter().enumerate() {
+            let held = level.held(&self.engine, comm)?;
+            all.extend(node_sets::together(held.iter().flatten()).into_iter().map(|held| (number, held)));
+        }
+        let candidates = if comm.rank() == ROOT { self.newer(all, step) } else { Vec::new() };
         comm::share(comm, &candidates)
     }
 
-    fn newer(&mut self, all: &[Vec<Held>], step: Option<u64>) -> Vec<Candidate> {
+    /// Of what the nodes have together of sets, each with the number of its level.
+    fn newer(&mut self, mut all: Vec<(usize, Held)>, step: Option<u64>) -> Vec<Candidate> {
         let codecs = &self.engine.codecs;
         let newest = node_sets::newest_whole(&self.directory, step, codecs);
-        let mut found = node_sets::together(all.iter().flatten());
-        found.retain(|held| step.is_none_or(|step| step == held.step));
+        all.retain(|(_, held)| step.is_none_or(|step| step == held.step));
+        // The newest first, and what is on several levels where it is read the fastest.
+        all.sort_by_key(|(level, held)| (std::cmp::Reverse(held.when), *level));
         // What is older than one that is there is not needed.
         let is_newer =
-            |held: &&Held| !held.is_in(&self.directory, codecs) && newest.is_none_or(|newest| held.when > newest);
-        let newer: Vec<&Held> = found.iter().rev().take_while(is_newer).collect();
-        for held in newer.iter().take_while(|held| !held.is_recoverable()) {
+            |held: &Held| !held.is_in(&self.directory, codecs) && newest.is_none_or(|newest| held.when > newest);
+        let count = all.iter().take_while(|(_, held)| is_newer(held)).count();
+        all.truncate(count);
+        let whole: Vec<String> =
+            all.iter().filter(|(_, held)| held.is_recoverable()).map(|(_, held)| held.id.clone()).collect();
+        let lost = all.iter().take_while(|(_, held)| whole.first() != Some(&held.id));
+        let mut told = BTreeSet::new();
+        for (_, held) in lost.filter(|(_, held)| !whole.contains(&held.id)) {
+            if !told.insert(held.id.clone()) {
+                continue;
+            }
             let (all, missing) = (held.all.len(), held.all.len() - held.here.len());
             let what = format!("step {} lacks {missing} of {all} files on the nodes that are here", held.step);
             let error = Error::new(ErrorKind::NotFound, what);
             self.warnings.push(error.hint("run on the nodes of the last run, or 'knarr checkpoint scavenge' there"));
         }
-        newer.iter().filter(|held| held.is_recoverable()).map(|held| (held.step, held.id.clone())).collect()
+        let found = all.iter().filter(|(_, held)| held.is_recoverable());
+        found.map(|(level, held)| (At { level: *level, step: held.step }, held.id.clone())).collect()
     }
 
     /// Opens a step where it lies. What one node cannot read is taken from another one, or rebuilt. `None` if no node can: that is a
@@ -57,31 +72,39 @@ impl Levels {
     ///
     /// # Errors
     /// `Write` if what is rebuilt cannot be written.
-    pub(crate) fn open_set(&mut self, comm: &dyn Comm, (step, id): &Candidate) -> Result<Option<Set>> {
-        match self.readable(comm, *step, id) {
+    pub(crate) fn open_set(&mut self, comm: &dyn Comm, (at, id): &Candidate) -> Result<Option<Set>> {
+        let At { level, step } = *at;
+        match self.readable(comm, *at, id) {
             Ok((set, others)) => {
-                self.reading = Some(Reading { step: *step, by: Arc::downgrade(&others) });
+                self.reading = Some(Reading { step, by: Arc::downgrade(&others) });
                 Ok(Some(set))
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                self.warn(comm, error.at(format!("step {step} is on the nodes, and cannot be read there")));
+                self.warn(
+                    comm,
+                    error.at(format!(
+                        "step {step} is on the nodes, and cannot be read in '{}'",
+                        self.level(level)?.name
+                    )),
+                );
                 Ok(None)
             }
             Err(error) => Err(error.at(format!("step {step} is on the nodes"))),
         }
     }
 
-    fn readable(&mut self, comm: &dyn Comm, step: u64, id: &str) -> Result<(Set, Arc<OtherNodes>)> {
+    fn readable(&mut self, comm: &dyn Comm, at: At, id: &str) -> Result<(Set, Arc<OtherNodes>)> {
         let mut tried = BTreeSet::new();
         loop {
-            self.rebuild(comm, step, Some(id), &mut tried)?;
-            let parts = self.parts(comm, step)?;
+            self.rebuild(comm, at, Some(id), &mut tried)?;
+            let parts = self.parts(comm, at)?;
             let wanted = version(&parts, Some(id)).ok_or_else(no_part)?;
-            match scattered::open(&self.engine, comm, (self.nodes.as_ref(), &self.place), &wanted, &parts)? {
+            let place = &self.level(at.level)?.place;
+            match scattered::open(&self.engine, comm, (self.nodes.as_ref(), at.level, place), &wanted, &parts)? {
                 Ok(opened) => return Ok(opened),
                 Err(unreadable) => {
                     for (rank, name, error) in unreadable {
-                        self.note_unreadable(comm, (step, rank, name), error);
+                        self.note_unreadable(comm, (at, rank, name), error);
                     }
                 }
             }
@@ -93,21 +116,24 @@ impl Levels {
     ///
     /// # Errors
     /// As for [`comm::gather`]. If it cannot be brought, that is a warning.
-    pub(crate) fn resumes(&mut self, comm: &dyn Comm, (step, id): &Candidate) -> Result<()> {
-        let parts = self.parts(comm, *step)?;
+    pub(crate) fn resumes(&mut self, comm: &dyn Comm, (at, id): &Candidate) -> Result<()> {
+        let parts = self.parts(comm, *at)?;
         let wanted = version(&parts, Some(id)).ok_or_else(no_part)?;
-        self.newest = Some(*step);
-        self.flushed = self.flushed.filter(|flushed| flushed != step);
+        self.newest = Some(*at);
+        if let Some(level) = self.levels.get_mut(at.level) {
+            level.newest = Some(at.step);
+        }
+        self.flushed = self.flushed.filter(|flushed| *flushed != at.step);
         if !self.survives(&parts, &wanted) {
             self.schedule.failed();
         }
         let takes = self.schedule.resumes(wanted.waited, self.begun.elapsed(), self.flushing.step().is_some());
         if comm::share(comm, &takes)?
-            && let Err(error) = self.start_flush(comm, *step, Some(id))
+            && let Err(error) = self.start_flush(comm, *at, Some(id))
         {
-            self.not_flushed(comm, error, *step);
+            self.not_flushed(comm, error, at.step);
         }
-        Ok(())
+        self.restored(comm, at, id)
     }
 
     /// True if each file is on two nodes, or all parity is there, as this session keeps steps.
@@ -140,8 +166,8 @@ impl Levels {
     /// # Errors
     /// `Write` if it cannot be written there. A step that cannot be read is a warning.
     pub(super) fn bring(&mut self, comm: &dyn Comm, step: u64) -> Result<()> {
-        for (step, id) in self.candidates(comm, Some(step))? {
-            match self.bring_now(comm, step, Some(&id)) {
+        for (at, id) in self.candidates(comm, Some(step))? {
+            match self.bring_now(comm, at, Some(&id)) {
                 Ok(()) => break,
                 Err(error) if error.kind() == ErrorKind::NotFound => self.warn(comm, not_flushed(error, step)),
                 Err(error) => return Err(not_flushed(error, step)),
@@ -154,19 +180,19 @@ impl Levels {
     ///
     /// # Errors
     /// `NotFound` if no node can read a file of it; `Write`.
-    pub(super) fn bring_now(&mut self, comm: &dyn Comm, step: u64, id: Option<&str>) -> Result<()> {
+    pub(super) fn bring_now(&mut self, comm: &dyn Comm, at: At, id: Option<&str>) -> Result<()> {
         let mut tried = BTreeSet::new();
         loop {
-            self.rebuild(comm, step, id, &mut tried)?;
-            self.start_flush(comm, step, id)?;
+            self.rebuild(comm, at, id, &mut tried)?;
+            self.start_flush(comm, at, id)?;
             match self.flushing.settle(comm)? {
-                Some(Flushed::Unreadable(step, files)) => {
+                Some(Flushed::Unreadable(_, files)) => {
                     for (rank, name, error) in files {
-                        self.note_unreadable(comm, (step, rank, name), error);
+                        self.note_unreadable(comm, (at, rank, name), error);
                     }
                 }
                 _ => {
-                    self.flushed = Some(step);
+                    self.flushed = Some(at.step);
                     return Ok(());
                 }
             }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use super::copying::{Copied, PIECE};
 use super::flush::{Described, is_unreadable};
-use super::node_sets::Held;
+use super::node_sets::{At, Held};
 use super::nodes::{Nodes, Reached, gathered};
 use crate::disk::manifest::{Manifest, Store};
 use crate::disk::parts::Parts;
@@ -67,7 +67,7 @@ impl Elsewhere for OtherNodes {
 pub(super) fn open(
     engine: &Engine,
     comm: &dyn Comm,
-    (nodes, place): (Option<&Nodes>, &Path),
+    (nodes, level, place): (Option<&Nodes>, usize, &Path),
     wanted: &Held,
     parts: &[Option<Held>],
 ) -> Result<Result<(Set, Arc<OtherNodes>), Unreadable>> {
@@ -84,7 +84,10 @@ pub(super) fn open(
     let unknown = || Error::internal("a node that is not known");
     let mut files = BTreeMap::new();
     for (name, rank) in holders.into_iter().filter(|(_, rank)| *rank != comm.node()) {
-        files.insert(name, nodes.and_then(|nodes| nodes.part(rank, wanted.step)).ok_or_else(unknown)?);
+        files.insert(
+            name,
+            nodes.and_then(|nodes| nodes.part(rank, At { level, step: wanted.step })).ok_or_else(unknown)?,
+        );
     }
     let others = Arc::new(OtherNodes { files });
     Ok(Ok((Set::on_nodes(part, manifest, mode, Arc::clone(&others) as Arc<dyn Elsewhere>), others)))

@@ -1,4 +1,4 @@
-//! Which steps are brought to the directory of sets. It has no files and no clock.
+//! Which steps are brought to a level: the directory of sets, or a disk of each node. It has no files and no clock.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::disk::parts::Waited;
 
-/// How often a step is brought to the directory of sets.
+/// How often a step is brought to a level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Every {
     /// Each so many steps.
@@ -47,6 +47,13 @@ impl Schedule {
     /// The step that was taken last has not come there: the next one is taken.
     pub(super) fn failed(&mut self) {
         self.is_overdue = true;
+    }
+
+    /// The last step was complete there first, at the time `now`.
+    pub(super) fn was_there_first(&mut self, now: Duration) {
+        self.complete += 1;
+        (self.taken, self.is_overdue) = (Moment { complete: self.complete, time: self.earlier + now }, false);
+        self.came = self.taken;
     }
 
     /// The step that was taken last has come there.
@@ -161,5 +168,17 @@ mod tests {
         let mut next = Schedule::new(time);
         assert!(!next.resumes(waited(7), Duration::from_secs(1), false));
         assert!(!next.takes(Duration::from_secs(2), false) && next.takes(Duration::from_secs(3), false));
+    }
+
+    #[test]
+    fn one_that_was_complete_there_first_begins_a_new_period() {
+        let mut schedule = Schedule::new(Every::Sets(3));
+        let second = Duration::from_secs;
+        assert!(!schedule.takes(second(1), false) && !schedule.takes(second(2), false));
+        schedule.was_there_first(second(3));
+        assert_eq!([4, 5, 6].map(|now| schedule.takes(second(now), false)), [false, false, true]);
+        let mut schedule = Schedule::new(Every::Time(second(10)));
+        schedule.was_there_first(second(8));
+        assert_eq!([12, 17, 18].map(|now| schedule.takes(second(now), false)), [false, false, true]);
     }
 }

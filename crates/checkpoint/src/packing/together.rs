@@ -62,7 +62,7 @@ struct Merged {
     counts: Counts,
     /// If each node has a part of the set.
     parts: Option<Parts>,
-    /// Then: the date of all of them, whatever the clocks of the nodes say.
+    /// The date of all of them, whatever the clocks of the nodes say.
     date: Option<SystemTime>,
 }
 
@@ -79,12 +79,12 @@ pub struct Together {
     staging: Option<AtomicDirectory>,
     /// Permission bits that the directory gets at most.
     mode: u32,
-    /// For parts of sets on nodes.
+    /// If there are sets on nodes.
     before: Before,
     begin: Instant,
 }
 
-/// What was before a set that is made on nodes.
+/// What was before a set that a program makes, some of whose sets are on nodes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Before {
     /// When the newest set was completed.
@@ -114,6 +114,20 @@ impl Together {
     /// there and may not be replaced, `Write`; what [`Set::open`] reports of the earlier set; as for [`comm::gather`].
     pub fn begin(engine: &Engine, comm: &dyn Comm, target: &Path, options: &PackOptions) -> Result<Self> {
         Self::begin_in(Place::Shared, engine, comm, target, options)
+    }
+
+    /// The same for a set that is newer than all that were `before`, also elsewhere.
+    ///
+    /// # Errors
+    /// As for [`Together::begin`].
+    pub(crate) fn begin_after(
+        engine: &Engine,
+        comm: &dyn Comm,
+        target: &Path,
+        options: &PackOptions,
+        before: Before,
+    ) -> Result<Self> {
+        Ok(Self { before, ..Self::begin(engine, comm, target, options)? })
     }
 
     /// The same on disks of nodes: `target` and the earlier set are paths on the node of the process, and each node gets its part.
@@ -264,7 +278,8 @@ impl Together {
             .check(manifest.ranks.iter().map(|rank| rank.name.as_slice()))
             .map_err(|error| Error::usage(error.message()).hint("pack from a directory that holds each name once"))?;
         counts.lacked |= manifest.tree.lacked();
-        Ok(Merged { manifest, counts, parts: None, date: None })
+        let date = self.before.newest.map(|newest| after(Some(newest)));
+        Ok(Merged { manifest, counts, parts: None, date })
     }
 
     /// What rank 0 has merged, on all ranks. Collective.

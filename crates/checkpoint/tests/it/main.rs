@@ -7,6 +7,7 @@ mod filtered;
 mod golden;
 mod levels;
 mod library;
+mod memory;
 mod parity;
 mod restarting;
 mod round_trip;

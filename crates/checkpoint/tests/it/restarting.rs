@@ -164,7 +164,7 @@ fn what_waited_in_earlier_runs_counts() {
 fn a_step_stays_on_the_nodes_as_long_as_it_is_read() {
     let dir = Dir::new();
     let one = |levels: &mut LevelOptions| {
-        levels.keep = 1;
+        levels.local_keep = 1;
         never(levels);
     };
     program_on(&dir, &NODES, 1..3, false, one);
