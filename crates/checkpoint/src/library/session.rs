@@ -7,21 +7,22 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::finding::{find, usable};
 use super::need::{Known, left};
 use super::options::Options;
 use super::packing::Packing;
-use super::restart::{Restart, check_indices, files_of, image_of, indices};
+use super::restart::{Restart, files_of, image_of};
 use crate::disk::sets;
 use crate::levels::{At, Levels};
 use crate::measured::{self, By, Measured, Typical};
 use crate::packing::together::check_options;
-use crate::{Group, Grouping, Input, Member, PackOptions, Packed, Set, Together, deal, verify};
+use crate::{Group, Grouping, Input, Member, PackOptions, Packed, Set, Together, deal};
 use knarr_array::array::ArrayView;
 use knarr_array::comm::{self, Comm, ROOT, agree};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::request::Share;
 use knarr_array::wire::{Reader, put_bytes};
-use knarr_flow::engine::{Engine, Silent};
+use knarr_flow::engine::Engine;
 use knarr_flow::output::remove_abandoned;
 use knarr_handover::{Blocked, Handover, Spool};
 
@@ -446,7 +447,11 @@ impl<C: Comm> Session<C> {
     }
 
     fn restart_from_directory(&mut self, step: Option<u64>, verify: bool) -> Result<Option<Restart>> {
-        let found = if self.handover.comm().rank() == ROOT { self.find(step, verify) } else { Ok(None) };
+        let found = if self.handover.comm().rank() == ROOT {
+            find(&self.engine, &self.directory, (step, verify), &mut self.warnings)
+        } else {
+            Ok(None)
+        };
         let comm = self.handover.comm();
         let found = agree(comm, found)?;
         let mut message = Vec::new();
@@ -463,32 +468,6 @@ impl<C: Comm> Session<C> {
         let set = Set::open(&path, &self.engine.codecs);
         let bytes = reader.bytes()?;
         agree(comm, set.and_then(|set| Restart::new(&self.engine, set, bytes))).map(Some)
-    }
-
-    /// Path of the set to restart from, with its indices.
-    fn find(&mut self, step: Option<u64>, verify: bool) -> Result<Option<(PathBuf, Vec<u8>)>> {
-        if let Some(step) = step {
-            let path = sets::of_step(&self.directory, step);
-            if !path.exists() {
-                let all: Vec<String> = sets::completed(&self.directory)?
-                    .iter()
-                    .filter_map(|set| sets::step(set))
-                    .map(|s| s.to_string())
-                    .collect();
-                let has = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
-                return Err(Error::new(ErrorKind::NotFound, format!("there is no checkpoint of step {step}"))
-                    .hint(format!("the directory has those of steps: {has}"))
-                    .at(self.directory.display().to_string()));
-            }
-            return usable_at(&self.engine, &path, verify).map(|indices| Some((path, indices)));
-        }
-        for path in sets::completed(&self.directory)?.into_iter().rev().filter(|path| sets::step(path).is_some()) {
-            match usable_at(&self.engine, &path, verify) {
-                Ok(indices) => return Ok(Some((path, indices))),
-                Err(error) => self.warnings.push(error.at("passed over")),
-            }
-        }
-        Ok(None)
     }
 
     /// Completes the step that is under way and ends the session. Collective. In a process that was forked it does nothing.
@@ -609,23 +588,6 @@ impl<C: Comm> Session<C> {
             Err(error) => self.warnings.push(error.at("old checkpoints stay")),
         }
     }
-}
-
-fn usable_at(engine: &Engine, path: &Path, is_verified: bool) -> Result<Vec<u8>> {
-    usable(engine, &Set::open(path, &engine.codecs)?, is_verified)
-}
-
-/// The indices of a set, if a program can restart from it.
-fn usable(engine: &Engine, set: &Set, is_verified: bool) -> Result<Vec<u8>> {
-    let indices = indices(engine, set)?;
-    check_indices(set, &indices)?;
-    if is_verified {
-        let verified = verify(engine, set, &Silent)?;
-        if let Some(damage) = verified.damage.into_iter().next() {
-            return Err(damage.error.at(format!("rank {} of the set", damage.rank)));
-        }
-    }
-    Ok(indices)
 }
 
 fn add(files: &mut Vec<Input>, path: &Path, name: &[u8]) -> Result<()> {

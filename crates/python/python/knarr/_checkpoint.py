@@ -59,8 +59,8 @@ class Checkpoint(Session):
     ``"none"`` nothing is kept.
 
     With ``memory``, a directory in the memory of each node such as ``"/dev/shm"``, steps are complete there first, and
-    ``memory_keep`` sets stay there, one if nothing is said. Each ``local_every``-th step, or one after a time, is copied
-    to ``local``. A step for which memory has no room goes there at once, or to ``directory`` without ``local``.
+    ``memory_keep`` sets stay there, one if nothing is said. Each ``local_every``-th step, or one after a time, is
+    copied to ``local``. A step for which memory has no room goes there at once, or to ``directory`` without ``local``.
     """
 
     def __init__(
