@@ -268,4 +268,11 @@ LIVES = [
         checkpoints="jobs=1 local=../node local_keep=1 flush=2",
         victims=("rank 0",),
     ),
+    Life(
+        "checkpoint library, memory",
+        "checkpoint",
+        "cfppxcfpprxcfppxcfpxe",
+        checkpoints="jobs=1 memory=../memory local=../node local_keep=1 local_every=2 flush=3",
+        victims=("rank 0",),
+    ),
 ]

@@ -534,10 +534,12 @@ knarr_status knarr_filter_words(const knarr_hints *hints, uint32_t *words, size_
  Opens the directory of a program's checkpoints, which is made if it is not there. 'options' are words such as "keep=3
  goal=ratio", or null: keep (sets that stay), replace (yes: steps that are there may be written again), spool (directory
  where arrays lie until they are packed; memory), jobs (threads that pack), max_mem, group_size, scheme, block_size,
- goal, bundle_below, verify; local (directory on a disk of each node, where steps are complete first), local_keep (sets that
- stay there), flush (which steps come to the directory: "10", or "30m"), protect (partner, parity:8+1 or none). 'comm' is a table of the program's ranks, which belongs to Knarr from then on whatever this
- returns, or null for one process. Collective, as are all functions of a knarr_checkpoint but put and add_file: all
- ranks call them in the same order. An error of one rank is an error on all.
+ goal, bundle_below, verify; memory (directory in the memory of each node, such as /dev/shm, where steps are complete
+ first), memory_keep (sets that stay there), local (directory on a disk of each node), local_keep, local_every (which
+ steps come from memory to it: "5", or "10m"), flush (which steps come to the directory: "10", or "30m"), protect
+ (partner, parity:8+1 or none). 'comm' is a table of the program's ranks, which belongs to Knarr from then on whatever
+ this returns, or null for one process. Collective, as are all functions of a knarr_checkpoint but put and add_file:
+ all ranks call them in the same order. An error of one rank is an error on all.
 
  Pointers:
  `directory` and `options` are NUL-terminated; `comm` is null or a struct knarr_comm; `checkpoint` is null or writable.

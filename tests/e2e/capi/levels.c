@@ -1,4 +1,5 @@
-/* Steps of an array on "nodes" of at most two ranks, each with a directory of its own: levels SETS LOCAL STEPS OPTIONS. Every rank
+/* Steps of an array on "nodes" of at most two ranks, each with a directory of its own, and one in memory if
+ * OPTIONS say of it: levels SETS LOCAL STEPS OPTIONS. Every rank
  * checks all values of the step from which it goes on, and rank 0 says which steps are complete. */
 #include <mpi.h>
 
@@ -7,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { NUMBERS = 40000 };
 
@@ -39,7 +41,9 @@ int main(int argc, char **argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (knarr_mpi_table(MPI_COMM_WORLD, &table) != 0) MPI_Abort(MPI_COMM_WORLD, 1);
     table.node = rank / 2 * 2;
-    snprintf(options, sizeof options, "local=%s/node-%d %s", argv[2], (int)table.node, argv[4]);
+    int length = snprintf(options, sizeof options, "local=%s/node-%d %s", argv[2], (int)table.node, argv[4]);
+    if (strstr(argv[4], "memory_keep") != NULL)
+        snprintf(options + length, sizeof options - length, " memory=%s/memory-%d", argv[2], (int)table.node);
     size_t first = (size_t)NUMBERS * rank / ranks, count = (size_t)NUMBERS * (rank + 1) / ranks - first, whole = NUMBERS;
     double *all = malloc(NUMBERS * sizeof *all);
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,18 @@ pub(crate) struct Parts {
     pub(crate) crc32c: BTreeMap<String, u32>,
     /// For each node, by the lowest rank on it, the files of frames that its own processes wrote or use of an earlier set.
     pub(crate) used: BTreeMap<usize, BTreeSet<String>>,
+    /// For how long the directory of sets had got none when this one was handed over.
+    #[serde(default)]
+    pub(crate) waited: Waited,
+}
+
+/// For how long the directory of sets has got none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Waited {
+    /// Sets that were complete on the nodes since the last one that came there, with the last of them.
+    pub(crate) sets: u64,
+    /// The time since then, in which programs ran.
+    pub(crate) time: Duration,
 }
 
 impl Parts {

@@ -43,6 +43,22 @@ pub struct Set {
     open: Mutex<VecDeque<Opened>>,
     /// What is wrong with files whose second copy served.
     spared: Mutex<Vec<Error>>,
+    /// Reads files of frames that are not in the directory.
+    elsewhere: Option<Arc<dyn Elsewhere>>,
+    /// Permission bits of the directory of the whole set, if this one may not be there.
+    mode: Option<u32>,
+}
+
+/// Reads files of frames that lie on other nodes.
+pub(crate) trait Elsewhere: std::fmt::Debug + Send + Sync {
+    /// True for a file that has to be read there.
+    fn has(&self, name: &str) -> bool;
+
+    /// Fills `out` with bytes of the file `name` from the offset `at` on.
+    ///
+    /// # Errors
+    /// `Read`, with the node.
+    fn read(&self, name: &str, at: u64, out: &mut [u8]) -> Result<()>;
 }
 
 /// An open file of frames, with its number and which of the two copies it is.
@@ -136,7 +152,30 @@ impl Set {
             manifest_bytes,
             index_bytes: length(MANIFEST) + length(MANIFEST_COPY),
             manifest_damage,
+            elsewhere: None,
+            mode: None,
         })
+    }
+
+    /// A set with this manifest whose files lie on several nodes: those here are in the directory `path`, which need not be there.
+    /// `mode` are the permission bits of such a directory.
+    pub(crate) fn on_nodes(path: PathBuf, manifest: Manifest, mode: u32, elsewhere: Arc<dyn Elsewhere>) -> Self {
+        Self {
+            path,
+            open: Mutex::default(),
+            spared: Mutex::default(),
+            manifest,
+            manifest_bytes: 0,
+            index_bytes: 0,
+            manifest_damage: None,
+            elsewhere: Some(elsewhere),
+            mode: Some(mode),
+        }
+    }
+
+    /// What reads this file of frames, if it is not in the directory.
+    fn elsewhere(&self, store: &Store) -> Option<&dyn Elsewhere> {
+        self.elsewhere.as_deref().filter(|elsewhere| elsewhere.has(&store.name))
     }
 
     /// What is wrong with the manifest, if its copy had to serve.
@@ -200,7 +239,8 @@ impl Set {
         }
     }
 
-    /// Checks that all files of frames are there, or their copies, and as long as they should be; frames are not read.
+    /// Checks that all files of frames are there, or their copies, and as long as they should be; frames are not read. Files on other
+    /// nodes are not looked at.
     ///
     /// # Errors
     /// `NotFound` or `Read`; `Corrupt` for a file of another length or of another set.
@@ -209,7 +249,7 @@ impl Set {
             Err(_) if store.has_copy => self.open_store(store, Which::Second).map(drop),
             opened => opened.map(drop),
         };
-        self.manifest.stores.iter().try_for_each(is_there)
+        self.manifest.stores.iter().filter(|store| self.elsewhere(store).is_none()).try_for_each(is_there)
     }
 
     /// True if this file of frames is there, as long as it should be.
@@ -219,7 +259,8 @@ impl Set {
 
     /// Permission bits that files restored from the set get at most: nobody may read them who may not read the set.
     pub(crate) fn file_mode(&self) -> u32 {
-        self.path.metadata().map_or(0o600, |metadata| 0o700 | metadata.permissions().mode() & 0o077)
+        let found = || self.path.metadata().ok().map(|metadata| metadata.permissions().mode());
+        self.mode.or_else(found).map_or(0o600, |mode| 0o700 | mode & 0o077)
     }
 
     /// Path of a file of frames.
@@ -227,12 +268,25 @@ impl Set {
         self.path.join(if which == Which::Second { store.copy_name() } else { store.name.clone() })
     }
 
-    fn store(&self, number: usize, which: Which) -> Result<(&Store, Arc<File>)> {
-        let missing = || Error::internal("a frame in no store");
-        let store = self.manifest.stores.get(number).ok_or_else(missing)?;
+    fn store(&self, number: usize) -> Result<&Store> {
+        self.manifest.stores.get(number).ok_or_else(|| Error::internal("a frame in no store"))
+    }
+
+    /// Fills `out` with bytes of a file of frames from the offset `at` on.
+    fn read_at(&self, number: usize, which: Which, at: u64, out: &mut [u8]) -> Result<()> {
+        let store = self.store(number)?;
+        if let Some(elsewhere) = self.elsewhere(store) {
+            return elsewhere.read(&store.name, at, out);
+        }
+        let file = self.opened_store(number, which)?;
+        file.read_exact_at(out, at).map_err(|error| Error::read(&self.store_path(store, which), &error))
+    }
+
+    fn opened_store(&self, number: usize, which: Which) -> Result<Arc<File>> {
+        let store = self.store(number)?;
         let known = self.opened().iter().find(|(open, _)| *open == (number, which)).map(|(_, file)| Arc::clone(file));
         if let Some(file) = known {
-            return Ok((store, file));
+            return Ok(file);
         }
         let file = Arc::new(self.open_store(store, which)?);
         let mut open = self.opened();
@@ -240,7 +294,7 @@ impl Set {
             open.pop_front();
         }
         open.push_back(((number, which), Arc::clone(&file)));
-        Ok((store, file))
+        Ok(file)
     }
 
     fn opened(&self) -> MutexGuard<'_, VecDeque<Opened>> {
@@ -299,7 +353,7 @@ impl Set {
                 read => read,
             };
         }
-        let (store, file) = self.store(entry.store, which)?;
+        let store = self.store(entry.store)?;
         let place = |error: Error| {
             error
                 .hint_damage("set")
@@ -310,8 +364,7 @@ impl Set {
         // The manifest was checked against the store's length, which was checked against the file's.
         buffers.encoded.clear();
         buffers.encoded.resize(length, 0);
-        file.read_exact_at(&mut buffers.encoded, entry.offset)
-            .map_err(|error| Error::read(&self.store_path(store, which), &error))?;
+        self.read_at(entry.store, which, entry.offset, &mut buffers.encoded)?;
         let frame = frame::read(&buffers.encoded).map_err(place)?;
         let expected: Option<usize> = entry.lane_lengths().map(|lanes| lanes.iter().sum());
         let found = frame.array.byte_len();

@@ -1,56 +1,64 @@
 //! What the ranks of a program do together so that steps go through levels. Everything here is collective.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use super::flush::{Flush, Flushed};
-use super::node_sets::{self, Held, held};
-use super::nodes::{Nodes, gathered};
+use super::level::Level;
+use super::node_sets::{self, At, Held};
+use super::nodes::{Nodes, gathered, is_maker};
 use super::options::{LevelOptions, Protection};
 use super::parity::file as parity_file;
 use super::parity::rebuild::rebuild;
 use super::protect::Protect;
+use super::scattered::Reading;
 use super::schedule::Schedule;
+use super::storing::Store;
 use crate::disk::sets;
+use crate::packing::together::Before;
 use knarr_array::comm::{self, Comm, ROOT, agree};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_flow::engine::Engine;
-use knarr_flow::output::temporary_name;
 use knarr_handover::Background;
 
 /// The levels that the steps of a session go through.
 pub(crate) struct Levels {
-    engine: Engine,
-    /// Where this node has its parts.
-    place: PathBuf,
+    pub(super) engine: Engine,
+    /// Those on the nodes, the fastest first. At least one.
+    pub(super) levels: Vec<Level>,
     /// The directory of sets.
-    directory: PathBuf,
-    /// Sets that stay on the nodes.
-    keep: usize,
-    schedule: Schedule,
-    begun: Instant,
-    protecting: Background<Protect>,
-    flushing: Background<Flush>,
-    protection: Protection,
-    /// Answers as long as others copy or compute parity. `None` if nothing is protected, or there is one node.
-    nodes: Option<Nodes>,
+    pub(super) directory: PathBuf,
+    /// When a step comes to the directory of sets.
+    pub(super) schedule: Schedule,
+    /// When one that is in memory comes to a disk of the node.
+    pub(super) stores: Schedule,
+    pub(super) begun: Instant,
+    pub(super) protecting: Background<Protect>,
+    pub(super) storing: Background<Store>,
+    pub(super) flushing: Background<Flush>,
+    /// Number of the level from which that comes.
+    flushing_from: usize,
+    pub(super) protection: Protection,
+    /// Answers what others ask of this node. `None` if there is one node.
+    pub(super) nodes: Option<Nodes>,
     /// The step that was completed last on the nodes.
-    newest: Option<u64>,
-    /// The last one that survives the loss of a node.
-    covered: Option<u64>,
+    pub(super) newest: Option<At>,
+    /// The step that comes from memory to a disk of the node as soon as it has its copies or parity.
+    pub(super) due: Option<u64>,
     /// The last one that came to the directory of sets.
-    flushed: Option<u64>,
+    pub(super) flushed: Option<u64>,
+    /// There was no room in memory for the last step.
+    pub(super) is_full: bool,
+    /// The step from which the program goes on, if that is read on the nodes.
+    pub(super) reading: Option<Reading>,
     /// No set of this session has an earlier date than those before it.
     dated: Option<SystemTime>,
     /// Files that could not be read: the step, the rank of the node, the name.
-    unreadable: BTreeSet<(u64, usize, String)>,
-    /// Of one rank of each node.
-    _lock: Option<File>,
+    unreadable: BTreeSet<(At, usize, String)>,
     /// Of rank 0.
-    warnings: Vec<Error>,
+    pub(super) warnings: Vec<Error>,
     /// The process that has opened it.
     process: u32,
 }
@@ -60,18 +68,11 @@ impl Drop for Levels {
         if self.process != std::process::id() {
             // Threads and connections are those of the parent.
             self.protecting.forget();
+            self.storing.forget();
             self.flushing.forget();
             self.nodes.iter_mut().for_each(Nodes::forget);
         }
     }
-}
-
-/// Name of the file in the place of a node that says which rank has it.
-const MARK: &str = ".node";
-
-/// True for the rank of a node that does for it what one has to do.
-fn is_maker(comm: &dyn Comm) -> bool {
-    comm.rank() == comm.node()
 }
 
 impl Levels {
@@ -86,7 +87,8 @@ impl Levels {
         directory: &Path,
         options: &LevelOptions,
     ) -> Result<Option<Self>> {
-        let alike = (options.local.is_some(), options.keep, options.flush, options.protection);
+        let LevelOptions { memory, memory_keep, local, local_keep, local_every, flush, protection } = options;
+        let alike = (memory.is_some(), *memory_keep, local.is_some(), *local_keep, *local_every, *flush, *protection);
         let same = match comm::share(comm, &alike)? == alike {
             true => Ok(()),
             false => {
@@ -94,75 +96,53 @@ impl Levels {
             }
         };
         agree(comm, same)?;
-        let Some(local) = &options.local else { return Ok(None) };
-        let make = || {
-            let place = node_sets::place(local, directory)?;
-            if !is_maker(comm) {
-                return Ok((place, None));
-            }
-            node_sets::make(&place)?;
-            let lock = sets::lock(&place)?;
-            node_sets::tidy(&place)?;
-            Ok((place, Some(lock)))
-        };
-        let (place, lock) = agree(comm, make())?;
-        let bytes = |place: &Path| place.as_os_str().as_encoded_bytes().to_vec();
-        let same = match gathered(comm, &bytes(&place))?.get(comm.node()) == Some(&bytes(&place)) {
-            true => Ok(()),
-            false => {
-                Err(Error::usage("ranks of one node have other directories as 'local'").hint("give them the same one"))
-            }
-        };
-        agree(comm, same)?;
-        // Each node would replace the parts of the others.
-        let (mark, own) = (place.join(MARK), comm.rank().to_string());
-        let write = || {
-            let hidden = place.join(temporary_name(MARK.as_ref()));
-            let written = fs::write(&hidden, &own).and_then(|()| fs::rename(&hidden, &mark));
-            written.map_err(|error| Error::write(&mark, &error))
-        };
-        agree(comm, if is_maker(comm) { write() } else { Ok(()) })?;
-        let is_own = !is_maker(comm) || fs::read(&mark).is_ok_and(|found| found == own.as_bytes());
-        let alone = match is_own {
-            true => Ok(()),
-            false => Err(Error::usage("several nodes have one directory as 'local'")
-                .hint("name a directory on a disk of each node")
-                .at(place.display().to_string())),
-        };
-        agree(comm, alone)?;
-        let nodes = match options.protection {
-            Protection::None => None,
-            Protection::Partner | Protection::Parity { .. } => Nodes::open(comm, &place)?,
-        };
-        let own = if is_maker(comm) { held(&place, &engine.codecs) } else { Vec::new() };
-        let all = gathered(comm, &own)?;
-        let covered =
-            nodes.as_ref().and_then(|_| covered(&node_sets::together(all.iter().flatten()), options.protection));
+        let places = agree(comm, options.places())?;
+        if places.is_empty() {
+            return Ok(None);
+        }
+        let open =
+            |(name, path, keep): (&'static str, &PathBuf, usize)| Level::open(comm, (name, path, keep), directory);
+        let mut levels = places.into_iter().map(open).collect::<Result<Vec<_>>>()?;
+        let nodes = Nodes::open(comm, &levels.iter().map(|level| level.place.clone()).collect::<Vec<_>>())?;
+        if nodes.is_some() {
+            levels.iter_mut().try_for_each(|level| level.find_covered(engine, comm, *protection))?;
+        }
+        let cancel = || Arc::clone(&engine.cancel);
         Ok(Some(Self {
             engine: engine.clone(),
-            place,
+            levels,
             directory: directory.to_owned(),
-            keep: options.keep,
-            schedule: Schedule::new(options.flush),
+            schedule: Schedule::new(*flush),
+            stores: Schedule::new(*local_every),
             begun: Instant::now(),
-            protecting: Background::new(Arc::clone(&engine.cancel)),
-            flushing: Background::new(Arc::clone(&engine.cancel)),
-            protection: options.protection,
+            protecting: Background::new(cancel()),
+            storing: Background::new(cancel()),
+            flushing: Background::new(cancel()),
+            flushing_from: 0,
+            protection: *protection,
             nodes,
             newest: None,
-            covered,
+            due: None,
             flushed: None,
+            is_full: false,
+            reading: None,
             dated: None,
             unreadable: BTreeSet::new(),
-            _lock: lock,
             warnings: Vec::new(),
             process: std::process::id(),
         }))
     }
 
-    /// Where this node has its parts of sets.
-    pub(crate) fn place(&self) -> &Path {
-        &self.place
+    pub(super) fn level(&self, number: usize) -> Result<&Level> {
+        self.levels.get(number).ok_or_else(|| Error::internal("no such level"))
+    }
+
+    /// Where this node has its part of a step on a level, and the sets that stay there.
+    ///
+    /// # Errors
+    /// `Internal` if there is no such level.
+    pub(crate) fn target(&self, at: At) -> Result<(PathBuf, usize)> {
+        self.level(at.level).map(|level| (level.part(at.step), level.keep))
     }
 
     /// What went wrong without being an error of a call. Returned once.
@@ -170,31 +150,33 @@ impl Levels {
         std::mem::take(&mut self.warnings)
     }
 
-    /// The newest set of which all nodes have their parts.
+    /// The newest set on a level of which all nodes have their parts.
     ///
     /// # Errors
     /// As for [`comm::gather`].
-    pub(crate) fn base(&self, comm: &dyn Comm) -> Result<Option<PathBuf>> {
-        let newest = || node_sets::part(sets::completed(&self.place).ok()?.last()?, &self.engine.codecs).ok();
+    pub(crate) fn base(&self, comm: &dyn Comm, level: usize) -> Result<Option<PathBuf>> {
+        let level = self.level(level)?;
+        let newest = || node_sets::part(sets::completed(&level.place).ok()?.last()?, &self.engine.codecs).ok();
         let newest = if is_maker(comm) { newest().map(|held| (held.step, held.id)) } else { None };
         let first = comm::share(comm, &newest)?;
         let is_alike = !is_maker(comm) || newest == first;
         let are_alike = gathered(comm, &is_alike)?.iter().all(|&alike| alike);
-        Ok(first.filter(|_| are_alike).map(|(step, _)| sets::of_step(&self.place, step)))
+        Ok(first.filter(|_| are_alike).map(|(step, _)| level.part(step)))
     }
 
-    /// When the newest set was completed, on the nodes and in the directory of sets, by the clocks of those who completed them. Each time a
-    /// later one, also if a date cannot be read.
+    /// What is before the step that is made now: when the newest set was completed, on the nodes and in the directory of sets, by the
+    /// clocks of those who completed them (each time a later one, also if a date cannot be read), and how long none has come there.
     ///
     /// # Errors
     /// As for [`comm::gather`].
-    pub(crate) fn newest(&mut self, comm: &dyn Comm) -> Result<Option<SystemTime>> {
-        let own = if is_maker(comm) { sets::newest(&self.place) } else { None };
+    pub(crate) fn before(&mut self, comm: &dyn Comm) -> Result<Before> {
+        let here = || self.levels.iter().filter_map(|level| sets::newest(&level.place)).max();
+        let own = if is_maker(comm) { here() } else { None };
         let elsewhere = if comm.rank() == ROOT { sets::newest(&self.directory) } else { None };
         let found = gathered(comm, &own.max(elsewhere))?.into_iter().flatten().max();
         let newest = found.max(self.dated);
         self.dated = Some(sets::after(newest));
-        Ok(newest)
+        Ok(Before { newest, waited: self.schedule.waited(self.begun.elapsed()) })
     }
 
     /// Before a step is begun: nothing of an older version of it is under way. If the nodes have one and it may be replaced, it comes to the
@@ -209,30 +191,44 @@ impl Levels {
         if self.protecting.step() == Some(step) {
             self.settle_copies(comm)?;
         }
-        let path = sets::of_step(&self.place, step);
-        // One that this program could not bring is no checkpoint.
-        let is_there = node_sets::together(self.parts(comm, step)?.iter().flatten()).iter().any(Held::is_recoverable);
-        match is_there {
-            true if replaces => self.bring(comm, Some(step)),
-            true => Err(Error::new(ErrorKind::Exists, format!("there is a checkpoint of step {step} on the nodes"))
-                .hint("allow it to be replaced (replace=yes), or remove the sets below 'local' on every node to begin anew")
-                .at(path.display().to_string())),
-            false => Ok(()),
+        if self.storing.step() == Some(step) {
+            self.settle_store(comm)?;
         }
+        for level in 0..self.levels.len() {
+            // One that this program could not bring is no checkpoint.
+            let parts = self.parts(comm, At { level, step })?;
+            if !node_sets::together(parts.iter().flatten()).iter().any(Held::is_recoverable) {
+                continue;
+            }
+            if replaces {
+                return self.bring(comm, step);
+            }
+            let what = format!("there is a checkpoint of step {step} on the nodes");
+            let names: Vec<String> = self.levels.iter().map(|level| format!("'{}'", level.name)).collect();
+            let hint = format!(
+                "allow it to be replaced (replace=yes), or remove the sets below {} on every node to begin anew",
+                names.join(" and ")
+            );
+            let path = self.level(level)?.part(step);
+            return Err(Error::new(ErrorKind::Exists, what).hint(hint).at(path.display().to_string()));
+        }
+        Ok(())
     }
 
-    /// A step is complete on the nodes: copies or parity of it are begun, and perhaps it is brought to the directory of sets.
+    /// A step is complete on a level of the nodes: copies or parity of it are begun, and perhaps it is brought further.
     ///
     /// # Errors
     /// As for [`comm::gather`]. What goes wrong otherwise is a warning: the step is on the nodes.
-    pub(crate) fn completed(&mut self, comm: &dyn Comm, step: u64) -> Result<()> {
+    pub(crate) fn completed(&mut self, comm: &dyn Comm, at: At) -> Result<()> {
         self.settle_copies(comm)?;
-        self.newest = Some(step);
-        self.flushed = self.flushed.filter(|&flushed| flushed != step);
-        self.covered = self.covered.filter(|&covered| covered != step);
-        self.unreadable.retain(|(of, ..)| *of != step);
-        if let Some(nodes) = &self.nodes {
-            let begun = agree(comm, Protect::begin(&self.engine, nodes, self.protection, &self.place, step));
+        let step = at.step;
+        self.is_new(step);
+        self.newest = Some(at);
+        let level = self.levels.get_mut(at.level).ok_or_else(|| Error::internal("no such level"))?;
+        level.newest = Some(step);
+        let place = level.place.clone();
+        if let Some(nodes) = self.nodes.as_ref().filter(|_| self.protection != Protection::None) {
+            let begun = agree(comm, Protect::begin(&self.engine, nodes, self.protection, &place, at));
             if let Err(error) = begun.and_then(|protect| self.protecting.start(comm, step, protect)) {
                 self.warn(comm, not_covered(error, step));
             }
@@ -240,30 +236,61 @@ impl Levels {
         self.look(comm)?;
         let takes = self.schedule.takes(self.begun.elapsed(), self.flushing.step().is_some());
         if comm::share(comm, &takes)?
-            && let Err(error) = self.start_flush(comm, step, None)
+            && let Err(error) = self.start_flush(comm, at, None)
         {
             self.not_flushed(comm, error, step);
         }
+        self.may_store(comm, at)?;
         self.prune(comm)
     }
 
-    /// Removes old sets from the nodes, but not the newest one, whatever its date seems to be, and not the newest one that survives the
-    /// loss of a node.
-    fn prune(&mut self, comm: &dyn Comm) -> Result<()> {
-        let spared = [self.newest, self.flushing.step(), self.covered];
-        let failed = if is_maker(comm) { node_sets::prune(&self.place, self.keep, &spared) } else { Vec::new() };
+    /// There was no room on the nodes for a step: it is complete in the directory of sets.
+    ///
+    /// # Errors
+    /// As for [`comm::gather`].
+    pub(crate) fn passed(&mut self, comm: &dyn Comm, step: u64) -> Result<()> {
+        self.settle_copies(comm)?;
+        self.is_new(step);
+        self.newest = None;
+        self.flushed = Some(step);
+        self.schedule.was_there_first(self.begun.elapsed());
+        Ok(())
+    }
+
+    /// What was known of an older version of a step does not hold.
+    fn is_new(&mut self, step: u64) {
+        self.flushed = self.flushed.filter(|&flushed| flushed != step);
+        for level in &mut self.levels {
+            level.covered = level.covered.filter(|&covered| covered != step);
+        }
+        self.unreadable.retain(|(of, ..)| of.step != step);
+    }
+
+    /// Removes old sets from the nodes, but not the newest one of a level, whatever its date seems to be, and not the newest one that
+    /// survives the loss of a node.
+    pub(super) fn prune(&mut self, comm: &dyn Comm) -> Result<()> {
+        let used = [self.flushing.step(), self.storing.step(), self.due, self.read(comm)?];
+        let prune = |level: &Level| {
+            let spared = [&used[..], &[level.newest, level.covered]].concat();
+            node_sets::prune(&level.place, level.keep, &spared)
+        };
+        let failed = if is_maker(comm) { self.levels.iter().flat_map(prune).collect() } else { Vec::new() };
+        self.not_removed(comm, failed)
+    }
+
+    pub(super) fn not_removed(&mut self, comm: &dyn Comm, failed: Vec<Error>) -> Result<()> {
         let failed: Vec<Error> = comm::collect(comm, &failed)?.into_iter().flatten().flatten().collect();
         self.warnings.extend(failed.into_iter().map(|error| error.at("old checkpoints stay on a node")));
         Ok(())
     }
 
-    fn warn(&mut self, comm: &dyn Comm, error: Error) {
+    pub(super) fn warn(&mut self, comm: &dyn Comm, error: Error) {
         if comm.rank() == ROOT {
             self.warnings.push(error);
         }
     }
 
-    fn not_flushed(&mut self, comm: &dyn Comm, error: Error, step: u64) {
+    pub(super) fn not_flushed(&mut self, comm: &dyn Comm, error: Error, step: u64) {
         self.schedule.failed();
         self.warn(comm, not_flushed(error, step));
     }
@@ -273,6 +300,7 @@ impl Levels {
     /// # Errors
     /// As for [`comm::gather`].
     pub(crate) fn look(&mut self, comm: &dyn Comm) -> Result<bool> {
+        self.look_at_store(comm)?;
         if self.flushing.step().is_none() || !gathered(comm, &self.flushing.is_done())?.iter().all(|&done| done) {
             return Ok(false);
         }
@@ -280,16 +308,18 @@ impl Levels {
     }
 
     /// Waits for the step that is on its way to the directory of sets. True if it has come there.
-    fn settle_flush(&mut self, comm: &dyn Comm) -> Result<bool> {
+    pub(super) fn settle_flush(&mut self, comm: &dyn Comm) -> Result<bool> {
         let Some(step) = self.flushing.step() else { return Ok(false) };
+        let level = self.flushing_from;
         match self.flushing.settle(comm) {
             Ok(Some(Flushed::There(step))) => {
                 self.flushed = Some(step);
+                self.schedule.came();
                 return Ok(true);
             }
             Ok(Some(Flushed::Unreadable(step, files))) => {
                 for (rank, name, error) in files {
-                    self.unreadable.insert((step, rank, name));
+                    self.unreadable.insert((At { level, step }, rank, name));
                     self.not_flushed(comm, error, step);
                 }
             }
@@ -319,19 +349,23 @@ impl Levels {
         let failed = self.protecting.settle(comm)?.flatten();
         if let Some(error) = comm::share(comm, &failed)? {
             self.warn(comm, not_covered(error, step));
-            return Ok(());
+            return self.start_store(comm);
         }
-        self.covered = Some(step);
+        let newest = self.newest.filter(|newest| newest.step == step);
+        if let Some(level) = newest.and_then(|newest| self.levels.get_mut(newest.level)) {
+            level.covered = Some(step);
+        }
+        self.start_store(comm)?;
         self.prune(comm)
     }
 
     /// The parts of a step that the nodes can read, by rank.
-    fn parts(&self, comm: &dyn Comm, step: u64) -> Result<Vec<Option<Held>>> {
-        let path = sets::of_step(&self.place, step);
+    pub(super) fn parts(&self, comm: &dyn Comm, at: At) -> Result<Vec<Option<Held>>> {
+        let path = self.level(at.level)?.part(at.step);
         let own = if is_maker(comm) { node_sets::part(&path, &self.engine.codecs).ok() } else { None };
         let mut parts = gathered(comm, &own)?;
         for (rank, held) in parts.iter_mut().enumerate() {
-            let is_unreadable = |name: &String| self.unreadable.contains(&(step, rank, name.clone()));
+            let is_unreadable = |name: &String| self.unreadable.contains(&(at, rank, name.clone()));
             if let Some(held) = held {
                 held.here.retain(|name| !is_unreadable(name));
                 held.parity.retain(|node, _| !is_unreadable(&parity_file::name(*node)));
@@ -341,12 +375,14 @@ impl Levels {
     }
 
     /// Begins to bring a step: the version with this `id`, or the newest one.
-    fn start_flush(&mut self, comm: &dyn Comm, step: u64, id: Option<&str>) -> Result<()> {
-        let parts = self.parts(comm, step)?;
+    pub(super) fn start_flush(&mut self, comm: &dyn Comm, at: At, id: Option<&str>) -> Result<()> {
+        let parts = self.parts(comm, at)?;
         let wanted = version(&parts, id);
         let wanted = wanted.ok_or_else(|| Error::new(ErrorKind::NotFound, "no node has its part any more"))?;
-        let flush = Flush::begin(&self.engine, comm, (&self.place, &self.directory), &wanted, &parts)?;
-        self.flushing.start(comm, step, flush)
+        let place = &self.level(at.level)?.place;
+        let flush = Flush::begin(&self.engine, comm, (place, &self.directory), &wanted, &parts)?;
+        self.flushing_from = at.level;
+        self.flushing.start(comm, at.step, flush)
     }
 
     /// Rebuilds what no node can read of a step, if parity suffices: of the version with this `id`, or of the newest one. What was `tried`
@@ -354,124 +390,69 @@ impl Levels {
     ///
     /// # Errors
     /// `Write`. What cannot be read is a warning.
-    fn rebuild(&mut self, comm: &dyn Comm, step: u64, id: Option<&str>, tried: &mut BTreeSet<String>) -> Result<()> {
-        let parts = self.parts(comm, step)?;
+    pub(super) fn rebuild(
+        &mut self,
+        comm: &dyn Comm,
+        at: At,
+        id: Option<&str>,
+        tried: &mut BTreeSet<String>,
+    ) -> Result<()> {
+        let parts = self.parts(comm, at)?;
         let Some(wanted) = version(&parts, id).filter(|held| !held.is_whole() && held.is_recoverable()) else {
             return Ok(());
         };
         if !wanted.missing().all(|name| tried.insert(name.to_owned())) {
             return Ok(());
         }
-        let opened = if self.nodes.is_none() { Nodes::open(comm, &self.place)? } else { None };
-        let nodes = self.nodes.as_ref().or(opened.as_ref());
-        let rebuilt = rebuild(&self.engine, comm, (nodes, &self.place), &wanted, &parts)?;
+        let place = self.level(at.level)?.place.clone();
+        let rebuilt = rebuild(&self.engine, comm, (self.nodes.as_ref(), at.level, &place), &wanted, &parts)?;
         for (rank, name, error) in rebuilt.damaged {
-            self.note_unreadable(comm, (step, rank, name), error);
+            self.note_unreadable(comm, (at, rank, name), error);
         }
         for (rank, name) in rebuilt.made {
-            self.unreadable.remove(&(step, rank, name));
+            self.unreadable.remove(&(at, rank, name));
         }
         if !rebuilt.failed.is_empty() {
             // Parity that makes other bytes than were packed is none.
             for (rank, held) in parts.iter().enumerate() {
                 let kept = held.iter().flat_map(|held| held.parity.keys());
-                self.unreadable.extend(kept.map(|node| (step, rank, parity_file::name(*node))));
+                self.unreadable.extend(kept.map(|node| (at, rank, parity_file::name(*node))));
             }
         }
         for error in rebuilt.failed {
-            self.warn(comm, error.at(format!("rebuilding step {step} of parity")));
+            self.warn(comm, error.at(format!("rebuilding step {} of parity", at.step)));
         }
         Ok(())
     }
 
     /// Notes a file that cannot be read: the step, the rank of the node, the name.
-    fn note_unreadable(&mut self, comm: &dyn Comm, file: (u64, usize, String), error: Error) {
-        let (step, rank, _) = file;
+    pub(super) fn note_unreadable(&mut self, comm: &dyn Comm, file: (At, usize, String), error: Error) {
+        let (at, rank, _) = file;
         self.unreadable.insert(file);
-        self.warn(comm, error.at(format!("step {step} on the node of rank {rank}")));
+        self.warn(comm, error.at(format!("step {} on the node of rank {rank}", at.step)));
     }
 
-    /// Brings a step to the directory of sets and waits for it. Whatever one node cannot read is taken from another one, or rebuilt.
-    ///
-    /// # Errors
-    /// `NotFound` if no node can read a file of it; `Write`.
-    fn bring_now(&mut self, comm: &dyn Comm, step: u64, id: Option<&str>) -> Result<()> {
-        let mut tried = BTreeSet::new();
-        loop {
-            self.rebuild(comm, step, id, &mut tried)?;
-            self.start_flush(comm, step, id)?;
-            match self.flushing.settle(comm)? {
-                Some(Flushed::Unreadable(step, files)) => {
-                    for (rank, name, error) in files {
-                        self.note_unreadable(comm, (step, rank, name), error);
-                    }
-                }
-                _ => {
-                    self.flushed = Some(step);
-                    return Ok(());
-                }
-            }
-        }
-    }
-
-    /// Brings the newest step to the directory of sets, if it is not there, and waits for it. True if steps have come there.
+    /// Brings the newest step to the directory of sets, if it is not there, and waits for it. True if steps may have come there.
     ///
     /// # Errors
     /// Why it could not be brought; it is on the nodes.
     pub(crate) fn finish(&mut self, comm: &dyn Comm) -> Result<bool> {
         self.settle_copies(comm)?;
+        self.settle_store(comm)?;
         let has_flushed = self.settle_flush(comm)?;
-        match self.newest.filter(|&newest| self.flushed != Some(newest)) {
-            None => Ok(has_flushed),
-            Some(step) => self.bring_now(comm, step, None).map(|()| true).map_err(|error| {
-                not_flushed(error, step)
+        let Some(newest) = self.newest else { return Ok(has_flushed) };
+        if self.flushed != Some(newest.step) {
+            self.bring_now(comm, newest, None).map_err(|error| {
+                not_flushed(error, newest.step)
                     .hint("run 'knarr checkpoint scavenge' on each node, or start the program again there")
-            }),
+            })?;
         }
-    }
-
-    /// Before a restart: brings the newest step to the directory of sets of which the nodes have all parts, or `step`, if the
-    /// directory has none that is newer.
-    ///
-    /// # Errors
-    /// `Write` if it cannot be written there. A step that cannot be read is a warning, and the one before it serves.
-    pub(crate) fn bring(&mut self, comm: &dyn Comm, step: Option<u64>) -> Result<()> {
-        self.settle_copies(comm)?;
-        self.settle_flush(comm)?;
-        let own = if is_maker(comm) { held(&self.place, &self.engine.codecs) } else { Vec::new() };
-        let all = gathered(comm, &own)?;
-        let candidates = if comm.rank() == ROOT { self.candidates(&all, step) } else { Vec::new() };
-        for (step, id) in comm::share(comm, &candidates)? {
-            match self.bring_now(comm, step, Some(&id)) {
-                Ok(()) => break,
-                Err(error) if error.kind() == ErrorKind::NotFound => self.warn(comm, not_flushed(error, step)),
-                Err(error) => return Err(not_flushed(error, step)),
-            }
-        }
-        Ok(())
-    }
-
-    /// Steps that the nodes have whole, or can rebuild, and the directory of sets has not, the newest first, each with the id of the set.
-    fn candidates(&mut self, all: &[Vec<Held>], step: Option<u64>) -> Vec<(u64, String)> {
-        let codecs = &self.engine.codecs;
-        let newest = node_sets::newest_whole(&self.directory, step, codecs);
-        let mut found = node_sets::together(all.iter().flatten());
-        found.retain(|held| step.is_none_or(|step| step == held.step));
-        // What is older than one that is there is not needed.
-        let is_newer =
-            |held: &&Held| !held.is_in(&self.directory, codecs) && newest.is_none_or(|newest| held.when > newest);
-        let newer: Vec<&Held> = found.iter().rev().take_while(is_newer).collect();
-        for held in newer.iter().take_while(|held| !held.is_recoverable()) {
-            let (all, missing) = (held.all.len(), held.all.len() - held.here.len());
-            let what = format!("step {} lacks {missing} of {all} files on the nodes that are here", held.step);
-            let error = Error::new(ErrorKind::NotFound, what);
-            self.warnings.push(error.hint("run on the nodes of the last run, or 'knarr checkpoint scavenge' there"));
-        }
-        newer.iter().filter(|held| held.is_recoverable()).map(|held| (held.step, held.id.clone())).collect()
+        self.leave_memory(comm, newest)?;
+        Ok(true)
     }
 }
 
-fn not_flushed(error: Error, step: u64) -> Error {
+pub(super) fn not_flushed(error: Error, step: u64) -> Error {
     error.at(format!("step {step} is on the nodes, and could not be brought to the directory of sets"))
 }
 
@@ -480,18 +461,7 @@ fn not_covered(error: Error, step: u64) -> Error {
 }
 
 /// Of the parts of a step that the nodes have, what they have together of the version with this `id`, or of the newest one.
-fn version(parts: &[Option<Held>], id: Option<&str>) -> Option<Held> {
+pub(super) fn version(parts: &[Option<Held>], id: Option<&str>) -> Option<Held> {
     let mut versions = node_sets::together(parts.iter().flatten()).into_iter().rev();
     versions.find(|held| id.is_none_or(|id| id == held.id))
-}
-
-/// The newest step that survives the loss of a node, of all that the nodes have. Nobody has written down who has copies: whatever is
-/// whole may have them.
-fn covered(all: &[Held], protection: Protection) -> Option<u64> {
-    let newest = |is_one: fn(&Held) -> bool| all.iter().rev().find(|held| is_one(held)).map(|held| held.step);
-    match protection {
-        Protection::None => None,
-        Protection::Partner => newest(Held::is_whole),
-        Protection::Parity { .. } => newest(Held::has_all_parity).or_else(|| newest(Held::is_recoverable)),
-    }
 }

@@ -1,6 +1,6 @@
 //! Brings a step from the disks of the nodes to the directory of sets: files of frames are copied as they are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::copying::{Copied, piece};
 use super::node_sets::Held;
 use super::nodes::gathered;
 use crate::disk::manifest::{FrameEntry, Manifest, Store};
-use crate::disk::parts::Parts;
+use crate::disk::parts::{PARTS, Parts};
 use crate::disk::set::{MANIFEST, MANIFEST_COPY, SET, Set};
 use crate::disk::sets;
 use knarr_array::comm::{self, Comm, ROOT, agree};
@@ -51,6 +51,8 @@ pub(super) struct New {
     pub(super) mode: u32,
     /// When it was completed on the nodes: nanoseconds since 1970.
     pub(super) when: u64,
+    /// If it is a part of a set: what is known of all parts, and the files of frames that this one has.
+    pub(super) part: Option<(Parts, BTreeSet<String>)>,
 }
 
 /// What became of a step on its way.
@@ -78,21 +80,7 @@ impl Flush {
         parts: &[Option<Held>],
     ) -> Result<Self> {
         let (part, target) = (sets::of_step(place, wanted.step), sets::of_step(directory, wanted.step));
-        let has = |rank: &usize| parts.get(*rank).and_then(Option::as_ref).is_some_and(|held| held.id == wanted.id);
-        // Rank 0 may be on a node without a part.
-        let source = (0..comm.size()).find(has).unwrap_or(ROOT);
-        let read = || {
-            let set = Set::open(&part, &engine.codecs)?;
-            let mut message = Vec::new();
-            put_bytes(&mut message, &set.manifest().body()?);
-            put_number(&mut message, u64::from(mode_of(&part)));
-            Ok(message)
-        };
-        let message = agree(comm, if comm.rank() == source { read() } else { Ok(Vec::new()) })?;
-        let message = comm::broadcast(comm, source, message)?;
-        let mut reader = Reader::new("message", &message);
-        let manifest = Manifest::read_body(reader.bytes()?)?;
-        let mode = u32::try_from(reader.number()?).unwrap_or(PRIVATE);
+        let Described { manifest, mode, .. } = Described::of(engine, comm, &part, wanted, parts)?;
         let planned = match comm.rank() {
             ROOT => plan(engine, &target, &manifest, parts, &wanted.id).map(Some),
             _ => Ok(None),
@@ -101,9 +89,49 @@ impl Flush {
         let plan = comm::share(comm, &plan)?.ok_or_else(|| Error::internal("rank 0 has no plan"))?;
         let own = plan.copies.get(&comm.rank()).map_or(&[][..], Vec::as_slice);
         let copies = agree(comm, copied(&part, &manifest, own))?;
-        let new = staging.map(|staging| New { staging, manifest, mode, when: wanted.when });
+        let new = staging.map(|staging| New { staging, manifest, mode, when: wanted.when, part: None });
         let directory = directory.join(plan.directory);
         Ok(Self { engine: engine.clone(), step: wanted.step, part, directory, copies, new })
+    }
+}
+
+/// What a set says of itself.
+pub(super) struct Described {
+    pub(super) manifest: Manifest,
+    pub(super) parts: Parts,
+    /// Permission bits of its directory.
+    pub(super) mode: u32,
+}
+
+impl Described {
+    /// Of the set `wanted`, on all ranks, also on those of nodes without a part of it. Collective.
+    ///
+    /// # Errors
+    /// On all ranks that of reading it.
+    pub(super) fn of(
+        engine: &Engine,
+        comm: &dyn Comm,
+        part: &Path,
+        wanted: &Held,
+        parts: &[Option<Held>],
+    ) -> Result<Self> {
+        let has = |rank: &usize| parts.get(*rank).and_then(Option::as_ref).is_some_and(|held| held.id == wanted.id);
+        // Rank 0 may be on a node without a part.
+        let source = (0..comm.size()).find(has).unwrap_or(ROOT);
+        let read = || {
+            let set = Set::open(part, &engine.codecs)?;
+            let mut message = Vec::new();
+            put_bytes(&mut message, &set.manifest().body()?);
+            put_bytes(&mut message, &comm::written(&Parts::read(part)?)?);
+            put_number(&mut message, u64::from(mode_of(part)));
+            Ok(message)
+        };
+        let message = agree(comm, if comm.rank() == source { read() } else { Ok(Vec::new()) })?;
+        let message = comm::broadcast(comm, source, message)?;
+        let mut reader = Reader::new("message", &message);
+        let manifest = Manifest::read_body(reader.bytes()?)?;
+        let parts = comm::read(reader.bytes()?)?;
+        Ok(Self { manifest, parts, mode: u32::try_from(reader.number()?).unwrap_or(PRIVATE) })
     }
 }
 
@@ -128,13 +156,7 @@ fn plan(
     let staging = stage(target)?;
     let newest = sets::completed(sets::directory_of(target))?.pop();
     let newest = newest.and_then(|path| Set::open(&path, &engine.codecs).ok());
-    let is_linked = |store: &Store| {
-        newest.as_ref().is_some_and(|set| {
-            let is_same = is_same_file(store, manifest, set.manifest()) && set.has_file(store);
-            let link = || std::fs::hard_link(set.path().join(&store.name), staging.dir().join(&store.name));
-            is_same && link().is_ok()
-        })
-    };
+    let is_linked = |store: &Store| link(store, manifest, newest.as_ref(), staging.dir());
     let mut bytes: BTreeMap<usize, u64> = BTreeMap::new();
     let mut copies: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     for store in manifest.stores.iter().filter(|store| !is_linked(store)) {
@@ -150,6 +172,15 @@ fn plan(
     }
     let directory = staging.dir().file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
     Ok((staging, Plan { directory, copies }))
+}
+
+/// Links a file of frames of the set with this manifest to the one of the set `other`, if it has that.
+pub(super) fn link(store: &Store, manifest: &Manifest, other: Option<&Set>, target: &Path) -> bool {
+    other.is_some_and(|set| {
+        let is_same = is_same_file(store, manifest, set.manifest()) && set.has_file(store);
+        let link = || std::fs::hard_link(set.path().join(&store.name), target.join(&store.name));
+        is_same && link().is_ok()
+    })
 }
 
 /// True if a file of frames of the set `one` is that of the set `other`: the name and the id say only of which values it is. A set that uses
@@ -212,15 +243,19 @@ impl New {
     /// # Errors
     /// `Write`, also if a file of frames is gone.
     pub(super) fn publish(self, engine: &Engine) -> Result<()> {
-        let Self { mut staging, manifest, mode, when } = self;
+        let Self { mut staging, manifest, mode, when, part } = self;
         let (directory, place) = (staging.dir().to_owned(), staging.place());
         let lacks =
             |store: &&Store| directory.join(&store.name).metadata().map_or(true, |found| found.len() != store.length);
-        if let Some(store) = manifest.stores.iter().find(lacks) {
+        let is_own = |store: &&Store| part.as_ref().is_none_or(|(_, here)| here.contains(&store.name));
+        if let Some(store) = manifest.stores.iter().filter(is_own).find(lacks) {
             let what = format!("'{}' was removed or changed while the set was copied", store.name);
             return Err(Error::new(ErrorKind::Write, what).at(place));
         }
         let bytes = manifest.write(&engine.codecs)?;
+        if let Some((parts, _)) = &part {
+            staging.write(PARTS, &comm::written(parts)?)?;
+        }
         staging.write(MANIFEST_COPY, &bytes)?;
         staging.write(MANIFEST, &bytes)?;
         sets::set_date(&directory, UNIX_EPOCH + Duration::from_nanos(when))?;

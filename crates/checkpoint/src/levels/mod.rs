@@ -1,4 +1,4 @@
-//! Checkpoints through levels, as in SCR and VELOC: a step is complete on disks of the nodes first. Another node keeps a copy of
+//! Checkpoints through levels, as in SCR and VELOC: a step is complete in memory or on disks of the nodes first. Another node keeps a copy of
 //! each file, or groups of nodes keep parity, so that no step is lost with a node. Some steps are brought to the directory of sets meanwhile, where all nodes see
 //! them.
 //!
@@ -6,21 +6,27 @@
 //! brought to the directory of sets by copying files, of which nothing is packed again.
 //!
 //! Reading order: `options`, `schedule` (when: without files and clock), `node_sets` (what lies on a node), `copying` (one file of
-//! frames), `nodes` (files on other nodes), `protect` (copies and [`parity`] on other nodes), `flush` (to the directory of sets), `all`
-//! (what the ranks do together), `scavenge` (without the program).
+//! frames), `nodes` (files on other nodes), `protect` (copies and [`parity`] on other nodes), `flush` (to the directory of sets),
+//! `storing` (from memory to a disk of the node), `scattered` (a step that is read on the nodes), `level` (one of those on the nodes), `all`, `memory` and `restarting` (what the ranks do together), `scavenge` (without the program).
 
 mod all;
 mod copying;
 mod flush;
+mod level;
+mod memory;
 mod node_sets;
 mod nodes;
 mod options;
 mod parity;
 mod protect;
+mod restarting;
+mod scattered;
 mod scavenge;
 mod schedule;
+mod storing;
 
 pub(crate) use all::Levels;
+pub(crate) use node_sets::At;
 pub use options::{LevelOptions, Protection};
 pub use scavenge::{Scavenged, scavenge};
 pub use schedule::Every;

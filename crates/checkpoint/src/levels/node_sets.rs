@@ -10,12 +10,19 @@ use serde::{Deserialize, Serialize};
 
 use super::parity::file as parity_file;
 use super::parity::group::{ParityGroup, Source};
-use crate::disk::parts::Parts;
+use crate::disk::parts::{Parts, Waited};
 use crate::disk::set::{MANIFEST, MANIFEST_COPY, Set};
 use crate::disk::sets;
 use knarr_array::error::{Error, Result};
 use knarr_codec::codec::CodecList;
 use knarr_flow::output::{is_of_running, is_temporary_name};
+
+/// A step on a level of the nodes, by the number of the level: the fastest one is 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct At {
+    pub(crate) level: usize,
+    pub(crate) step: u64,
+}
 
 /// A part of a set that lies here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -31,9 +38,11 @@ pub(super) struct Held {
     pub(super) here: BTreeSet<String>,
     /// Nodes whose parity is here, with those that they keep it with.
     pub(super) parity: BTreeMap<usize, ParityGroup>,
+    /// How long the directory of sets had got none.
+    pub(super) waited: Waited,
 }
 
-/// Where a node has its parts of the sets of a directory: below `local`, which other programs may use as well.
+/// Where a node has its parts of the sets of a directory: below a directory of the node, which other programs may use as well.
 ///
 /// # Errors
 /// `Read` if the directory of sets is not there.
@@ -78,12 +87,13 @@ pub(super) fn held(place: &Path, codecs: &CodecList) -> Vec<Held> {
 pub(super) fn part(path: &Path, codecs: &CodecList) -> Result<Held> {
     let step = sets::step(path).ok_or_else(|| Error::usage("not the set of a step"))?;
     let set = Set::open(path, codecs)?;
-    Parts::read(path)?;
+    let waited = Parts::read(path)?.waited;
     let all = set.manifest().stores.iter();
     let here = all.clone().filter(|store| set.has_file(store)).map(|store| store.name.clone()).collect();
     let id = id(&set)?;
     let parity = parity_file::all(path, &id).into_iter().map(|file| (file.head.node, file.head.group)).collect();
-    Ok(Held { step, id, when: when(path)?, all: all.map(|store| store.name.clone()).collect(), here, parity })
+    let all = all.map(|store| store.name.clone()).collect();
+    Ok(Held { step, id, when: when(path)?, all, here, parity, waited })
 }
 
 /// The sets of which all these parts together have files, the newest last.
@@ -164,29 +174,39 @@ pub(super) fn prune(place: &Path, keep: usize, spared: &[Option<u64>]) -> Vec<Er
     old.filter_map(|path| sets::remove(path).err()).collect()
 }
 
-/// Makes the directory `place` for the parts of a node, or takes one that is this user's own.
+/// Removes the sets of a node that are not newer than its part of the step `last`, which is in `from`, and not that of the step
+/// `spared`. Returns what could not be removed.
+pub(super) fn remove_until(place: &Path, (from, last): (&Path, u64), spared: Option<u64>) -> Vec<Error> {
+    // Without a part this node does not know which ones are older.
+    let Ok(until) = when(&sets::of_step(from, last)) else { return Vec::new() };
+    let all = sets::completed(place).unwrap_or_default();
+    let is_old = |path: &&PathBuf| sets::step(path) != spared && when(path).is_ok_and(|when| when <= until);
+    all.iter().filter(is_old).filter_map(|path| sets::remove(path).err()).collect()
+}
+
+/// Makes the directory `place` for the parts of a node, below the one that `option` names, or takes one that is this user's own.
 ///
 /// # Errors
 /// `Write`; `Usage` if it is somebody else's, who could put other values there.
-pub(super) fn make(place: &Path) -> Result<()> {
+pub(super) fn make(place: &Path, option: &str) -> Result<()> {
     let write_error = |error: std::io::Error| Error::write(place, &error);
     fs::create_dir_all(place.parent().unwrap_or(place)).map_err(write_error)?;
     match DirBuilder::new().mode(0o700).create(place) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(write_error(error)),
         _ => {}
     }
-    check_own(place)
+    check_own(place, option)
 }
 
 /// Refuses a directory that is not this user's own.
 ///
 /// # Errors
 /// `Usage`; `Read` if it cannot be looked at.
-pub(super) fn check_own(place: &Path) -> Result<()> {
+pub(super) fn check_own(place: &Path, option: &str) -> Result<()> {
     let found = place.symlink_metadata().map_err(|error| Error::read(place, &error))?;
     if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o022 != 0 {
         return Err(Error::usage("it is no directory that only this user can write to")
-            .hint("remove it, or name another directory for 'local'")
+            .hint(format!("remove it, or name another directory for '{option}'"))
             .at(place.display().to_string()));
     }
     Ok(())

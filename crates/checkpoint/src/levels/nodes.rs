@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::copying::{PIECE, piece};
+use super::node_sets::At;
 use super::parity::file::ParityFile;
 use crate::disk::set::{is_group, is_parity};
 use crate::disk::sets;
@@ -17,25 +18,29 @@ use knarr_link::{Answers, Link, Peer, Reach, Server, link_to, network};
 /// A piece of a file of frames, or of parity, that lies on another node.
 #[derive(Serialize, Deserialize)]
 struct Question {
-    step: u64,
+    at: At,
     name: String,
-    at: u64,
+    /// Where it begins.
+    begin: u64,
     length: usize,
 }
 
 /// What lies on this node.
 struct NodeFiles {
-    place: PathBuf,
+    /// Of each level.
+    places: Vec<PathBuf>,
 }
 
 impl Answers for NodeFiles {
     fn answer(&self, question: &[u8]) -> Result<Vec<u8>> {
         let unclear = |error: serde_json::Error| Error::usage(format!("a question that makes no sense: {error}"));
-        let Question { step, name, at, length } = serde_json::from_slice(question).map_err(unclear)?;
+        let Question { at, name, begin, length } = serde_json::from_slice(question).map_err(unclear)?;
         if name.contains('/') || !(is_group(&name) || is_parity(&name)) || length > PIECE {
             return Err(Error::usage("a question for what is no piece of a file of frames or of parity"));
         }
-        any_piece(&sets::of_step(&self.place, step), &name, at, length)
+        let place =
+            self.places.get(at.level).ok_or_else(|| Error::usage("a question for a level that is not there"))?;
+        any_piece(&sets::of_step(place, at.step), &name, begin, length)
     }
 }
 
@@ -52,8 +57,8 @@ fn any_piece(part: &Path, name: &str, at: u64, length: usize) -> Result<Vec<u8>>
 pub(super) enum Reached {
     /// In this directory.
     Here(PathBuf),
-    /// On another node, of this step.
-    There(Arc<dyn Link>, u64),
+    /// On another node, of this step there.
+    There(Arc<dyn Link>, At),
 }
 
 impl Reached {
@@ -65,16 +70,17 @@ impl Reached {
         match self {
             Self::Here(part) => any_piece(part, name, at, length),
             Self::There(link, step) => {
-                let question = Question { step: *step, name: name.to_owned(), at, length };
+                let question = Question { at: *step, name: name.to_owned(), begin: at, length };
                 link.ask(&comm::written(&question)?)
             }
         }
     }
 }
 
-/// The nodes of a program, each of which answers for its place.
+/// The nodes of a program, each of which answers for its places.
 pub(super) struct Nodes {
-    place: PathBuf,
+    /// Of each level.
+    places: Vec<PathBuf>,
     /// This rank.
     rank: usize,
     /// The lowest rank of each node.
@@ -86,11 +92,11 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// The nodes, each of which has its sets in its `place`; `None` if there is one node. Collective.
+    /// The nodes, each of which has its sets in its `places`, one for each level; `None` if there is one node. Collective.
     ///
     /// # Errors
     /// On all ranks that of one: no port, or no random numbers.
-    pub(super) fn open(comm: &dyn Comm, place: &Path) -> Result<Option<Self>> {
+    pub(super) fn open(comm: &dyn Comm, places: &[PathBuf]) -> Result<Option<Self>> {
         let (rank, is_maker) = (comm.rank(), comm.node() == comm.rank());
         let makers: Vec<usize> = comm::nodes(comm)?.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
         if makers.len() == 1 {
@@ -101,12 +107,12 @@ impl Nodes {
         let reach = if is_one { Reach::Here } else { Reach::Everywhere };
         let start = || {
             let node = rustix::system::uname().nodename().to_string_lossy().into_owned();
-            Server::start(&node, Arc::new(NodeFiles { place: place.to_owned() }), &reach)
+            Server::start(&node, Arc::new(NodeFiles { places: places.to_owned() }), &reach)
         };
         let server = comm::agree(comm, is_maker.then(start).transpose())?;
         let peers: Vec<Option<Peer>> = gathered(comm, &server.as_ref().map(Server::peer))?;
         let peers = peers.into_iter().enumerate().filter_map(|(rank, peer)| Some((rank, peer?))).collect();
-        Ok(Some(Self { place: place.to_owned(), rank, makers, peers, server }))
+        Ok(Some(Self { places: places.to_owned(), rank, makers, peers, server }))
     }
 
     /// Leaves the connections to the process that has opened them.
@@ -120,12 +126,17 @@ impl Nodes {
     }
 
     /// The part of a step on the node with this lowest rank.
-    pub(super) fn part(&self, node: usize, step: u64) -> Option<Reached> {
+    pub(super) fn part(&self, node: usize, at: At) -> Option<Reached> {
         if node == self.rank {
-            return Some(Reached::Here(sets::of_step(&self.place, step)));
+            return Some(Reached::Here(sets::of_step(self.places.get(at.level)?, at.step)));
         }
-        Some(Reached::There(link_to(self.peers.get(&node)?.clone()), step))
+        Some(Reached::There(link_to(self.peers.get(&node)?.clone()), at))
     }
+}
+
+/// True for the rank of a node that does for it what one has to do.
+pub(super) fn is_maker(comm: &dyn Comm) -> bool {
+    comm.rank() == comm.node()
 }
 
 /// The value of each rank, on all ranks. Collective.

@@ -12,10 +12,18 @@ use knarr_handover::count;
 /// How steps go through levels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LevelOptions {
-    /// Directory on a disk of each node. The path may differ between nodes. `None`: steps go to the directory of sets at once.
+    /// Directory in the memory of each node, where steps are complete first. The path may differ between nodes. `None`: they are complete
+    /// in `local` first.
+    pub memory: Option<PathBuf>,
+    /// Sets that stay in memory, at least 1.
+    pub memory_keep: usize,
+    /// Directory on a disk of each node. The path may differ between nodes. Without this and `memory`, steps go to the directory of sets
+    /// at once.
     pub local: Option<PathBuf>,
-    /// Sets that stay on the node, at least 1.
-    pub keep: usize,
+    /// Sets that stay there, at least 1.
+    pub local_keep: usize,
+    /// Which of those in memory are copied there.
+    pub local_every: Every,
     /// Which of them are brought to the directory of sets. The last one of a session always is.
     pub flush: Every,
     /// What keeps a step when a node is lost.
@@ -74,34 +82,75 @@ impl std::str::FromStr for Protection {
 }
 
 impl Default for LevelOptions {
-    /// Without a directory on the nodes. With one two sets stay there, and all are brought to the directory of sets.
+    /// Without a directory on the nodes. With `local` two sets stay there, with `memory` one, and all are brought further.
     fn default() -> Self {
-        Self { local: None, keep: 2, flush: Every::Sets(1), protection: Protection::default() }
+        Self {
+            memory: None,
+            memory_keep: 1,
+            local: None,
+            local_keep: 2,
+            local_every: Every::Sets(1),
+            flush: Every::Sets(1),
+            protection: Protection::default(),
+        }
     }
 }
 
 impl LevelOptions {
-    /// The directory on the node, if there is one.
+    /// Directories on the node, the fastest first, each with the option that names it and the sets that stay there.
     ///
     /// # Errors
-    /// `Usage` if something is said of levels without it.
-    pub fn local(&self) -> Result<Option<&PathBuf>> {
-        match self.local.is_none() && *self != Self::default() {
-            true => Err(Error::usage("options 'local_keep', 'flush' and 'protect' are for sets on the nodes")
-                .hint("name a directory on a disk of each node: local=/local/scratch")),
-            false => Ok(self.local.as_ref()),
+    /// `Usage` if something is said of levels that there are not.
+    pub(super) fn places(&self) -> Result<Vec<(&'static str, &PathBuf, usize)>> {
+        let default = Self::default();
+        let needs = |what: &str, example: &str| Err(Error::usage(what).hint(format!("name it: {example}")));
+        let (memory, local) = (self.memory.as_ref(), self.local.as_ref());
+        if memory.is_none() && self.memory_keep != default.memory_keep {
+            return needs("option 'memory_keep' is for sets in the memory of nodes", "memory=/dev/shm");
         }
+        if local.is_none() && self.local_keep != default.local_keep {
+            return needs("option 'local_keep' is for sets on a disk of each node", "local=/local/scratch");
+        }
+        if (memory.is_none() || local.is_none()) && self.local_every != default.local_every {
+            let what = "option 'local_every' is for sets that are in memory before they are on a disk of the node";
+            return needs(what, "memory=/dev/shm local=/local/scratch");
+        }
+        if memory.or(local).is_none() && (self.flush, self.protection) != (default.flush, default.protection) {
+            let what = "options 'flush' and 'protect' are for sets on the nodes";
+            return needs(what, "a directory on a disk of each node, local=/local/scratch");
+        }
+        if memory.is_some() && memory == local {
+            return Err(Error::usage("options 'memory' and 'local' name one directory")
+                .hint("name one in memory, such as /dev/shm, and one on a disk, or leave one of them out"));
+        }
+        let places = [
+            memory.map(|place| ("memory", place, self.memory_keep)),
+            local.map(|place| ("local", place, self.local_keep)),
+        ];
+        Ok(places.into_iter().flatten().collect())
     }
 
-    /// Sets what `key` stands for: `local`, `local_keep`, `flush` or `protect`. False for another key.
+    /// Checks what cannot be.
+    ///
+    /// # Errors
+    /// `Usage` if something is said of levels that there are not.
+    pub fn check(&self) -> Result<()> {
+        self.places().map(drop)
+    }
+
+    /// Sets what `key` stands for: `memory`, `memory_keep`, `local`, `local_keep`, `local_every`, `flush` or `protect`. False for another
+    /// key.
     ///
     /// # Errors
     /// `Usage` for values that mean nothing.
     pub fn set(&mut self, key: &str, value: &str) -> Result<bool> {
         match key {
-            "local" if value.is_empty() => return Err(Error::usage("it names no directory")),
+            "memory" | "local" if value.is_empty() => return Err(Error::usage("it names no directory")),
+            "memory" => self.memory = Some(value.into()),
+            "memory_keep" => self.memory_keep = count(value)?,
             "local" => self.local = Some(value.into()),
-            "local_keep" => self.keep = count(value)?,
+            "local_keep" => self.local_keep = count(value)?,
+            "local_every" => self.local_every = every(value)?,
             "flush" => self.flush = every(value)?,
             "protect" => self.protection = value.parse()?,
             _ => return Ok(false),
@@ -144,6 +193,37 @@ mod tests {
         ] {
             let text = word.parse::<Protection>().unwrap_err().to_string();
             assert!(text.contains(why), "{word}: {text}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_of_a_level_needs_it() {
+        let said = |words: &[(&str, &str)]| {
+            let mut options = LevelOptions::default();
+            words.iter().for_each(|(key, value)| assert!(options.set(key, value).unwrap()));
+            options
+        };
+        let names = |options: &LevelOptions| {
+            options.places().unwrap().iter().map(|(name, _, keep)| (*name, *keep)).collect::<Vec<_>>()
+        };
+        let (memory, local) = (("memory", "/dev/shm"), ("local", "/local/scratch"));
+        assert_eq!(names(&said(&[])), []);
+        assert_eq!(
+            names(&said(&[local, memory, ("local_every", "5"), ("memory_keep", "3")])),
+            [("memory", 3), ("local", 2)]
+        );
+        assert_eq!(names(&said(&[memory, ("flush", "10"), ("protect", "none")])), [("memory", 1)]);
+        for (words, why) in [
+            (&[("memory_keep", "2"), local][..], "'memory_keep' is for sets in the memory"),
+            (&[("local_keep", "3"), memory], "'local_keep' is for sets on a disk"),
+            (&[("local_every", "3"), memory], "'local_every' is for sets that are in memory before"),
+            (&[("local_every", "1h"), local], "'local_every' is for sets that are in memory before"),
+            (&[("flush", "2")], "'flush' and 'protect'"),
+            (&[("protect", "none")], "'flush' and 'protect'"),
+            (&[("memory", "/local/scratch"), local], "name one directory"),
+        ] {
+            let text = said(words).check().unwrap_err().to_string();
+            assert!(text.contains(why), "{words:?}: {text}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use super::copying::Copied;
-use super::node_sets;
+use super::node_sets::{self, At};
 use super::nodes::{Nodes, Reached};
 use super::options::Protection;
 use super::parity::coding::encode;
@@ -43,19 +43,13 @@ impl Protect {
     ///
     /// # Errors
     /// Those of reading this node's part.
-    pub(super) fn begin(
-        engine: &Engine,
-        nodes: &Nodes,
-        protection: Protection,
-        place: &Path,
-        step: u64,
-    ) -> Result<Self> {
-        let part = sets::of_step(place, step);
+    pub(super) fn begin(engine: &Engine, nodes: &Nodes, protection: Protection, place: &Path, at: At) -> Result<Self> {
+        let part = sets::of_step(place, at.step);
         let work = match (nodes.own(), protection) {
             (None, _) | (_, Protection::None) => Work::Nothing,
-            (Some(own), Protection::Partner) => copies(engine, nodes, own, &part, step)?,
+            (Some(own), Protection::Partner) => copies(engine, nodes, own, &part, at)?,
             (Some(own), Protection::Parity { nodes: most, losses }) => {
-                parity(engine, nodes, (own, most, losses), &part, step)?
+                parity(engine, nodes, (own, most, losses), &part, at)?
             }
         };
         Ok(Self { engine: engine.clone(), part, work })
@@ -63,14 +57,14 @@ impl Protect {
 }
 
 /// Files that the node before this one uses, and this one has not. The nodes are a ring.
-fn copies(engine: &Engine, nodes: &Nodes, own: usize, part: &Path, step: u64) -> Result<Work> {
+fn copies(engine: &Engine, nodes: &Nodes, own: usize, part: &Path, at: At) -> Result<Work> {
     let unknown = || Error::internal("a node that is not known");
     let count = nodes.makers.len();
     let before = *nodes.makers.get((own + count - 1) % count).ok_or_else(unknown)?;
     let (set, parts) = (Set::open(part, &engine.codecs)?, Parts::read(part)?);
     let theirs = set.manifest().stores.iter().filter(|store| parts.has(before, &store.name));
     let wanted = theirs.filter(|store| !set.has_file(store)).map(|store| Copied::of(store, &parts));
-    Ok(Work::Copies(wanted.collect::<Result<_>>()?, nodes.part(before, step).ok_or_else(unknown)?))
+    Ok(Work::Copies(wanted.collect::<Result<_>>()?, nodes.part(before, at).ok_or_else(unknown)?))
 }
 
 /// The parity that this node keeps of what its group has.
@@ -79,7 +73,7 @@ fn parity(
     nodes: &Nodes,
     (own, most, losses): (usize, usize, usize),
     part: &Path,
-    step: u64,
+    at: At,
 ) -> Result<Work> {
     let unknown = || Error::internal("a node that is not known");
     let range = groups(nodes.makers.len(), most, losses).into_iter().find(|group| group.contains(&own));
@@ -89,7 +83,7 @@ fn parity(
     let group = ParityGroup::new(node_sets::id(&set)?, set.manifest(), &parts, members, losses);
     let mut files = BTreeMap::new();
     for member in &group.nodes {
-        let reached = nodes.part(member.node, step).ok_or_else(unknown)?;
+        let reached = nodes.part(member.node, at).ok_or_else(unknown)?;
         files.extend(member.files.iter().map(|(name, _)| (name.clone(), reached.clone())));
     }
     Ok(Work::Parity(Head { node, group }, files))

@@ -1,4 +1,4 @@
-//! Brings steps from the disk of one node to the directory of sets, without the program: its nodes do it one by one, or at the same
+//! Brings steps from the memory and the disk of one node to the directory of sets, without the program: its nodes do it one by one, or at the same
 //! time, before they are given back.
 
 use std::fs::{self, DirBuilder};
@@ -32,36 +32,73 @@ pub enum Scavenged {
     Older(u64),
 }
 
-/// Brings what this node has in `local` of the sets of `directory` there: all that are newer than the newest set there. A set
+impl Scavenged {
+    fn step(&self) -> u64 {
+        match self {
+            Self::There(step) | Self::Complete(step) | Self::Waits(step, _) | Self::Older(step) => *step,
+        }
+    }
+}
+
+/// Brings what this node has in the directories `locals` of the sets of `directory` there: all that are newer than the newest set there. A set
 /// appears when all of its files of frames have come, or so many that parity makes up for the others. Files that cannot be read here are left to other nodes, and returned.
 ///
 /// # Errors
 /// `NotFound` if this node has nothing of these sets; `Exists` if the program goes on; `Read`, `Write`.
 pub fn scavenge(
     engine: &Engine,
-    local: &Path,
+    locals: &[PathBuf],
     directory: &Path,
     progress: &dyn Progress,
 ) -> Result<(Vec<Scavenged>, Vec<Error>)> {
-    let place = node_sets::place(local, directory)?;
-    if place.exists() {
-        node_sets::check_own(&place)?;
+    let places = locals.iter().map(|local| node_sets::place(local, directory)).collect::<Result<Vec<_>>>()?;
+    let (mut found, mut damaged, mut has_some) = (Vec::new(), Vec::new(), false);
+    for place in places.iter().filter(|place| place.exists()) {
+        node_sets::check_own(place, "local")?;
+        let all = held(place, &engine.codecs);
+        has_some |= !all.is_empty();
+        for one in scavenge_place(engine, (place, &all), directory, &mut damaged, progress)? {
+            note(&mut found, one);
+        }
     }
-    let all = held(&place, &engine.codecs);
-    if all.is_empty() {
-        return Err(Error::new(ErrorKind::NotFound, "this node has no part of these sets")
-            .hint("name the directory that the program had as option 'local', on a node that it ran on")
-            .at(place.display().to_string()));
+    match has_some {
+        true => Ok((found, damaged)),
+        false => Err(Error::new(ErrorKind::NotFound, "this node has no part of these sets")
+            .hint("name the directories that the program had as options 'memory' and 'local', on a node that it ran on")
+            .at(places.iter().map(|place| place.display().to_string()).collect::<Vec<_>>().join(", "))),
     }
-    let _lock = sets::lock(&place)?;
-    let (mut found, mut damaged) = (Vec::new(), Vec::new());
+}
+
+/// Notes what became of a step in one more directory.
+fn note(found: &mut Vec<Scavenged>, one: Scavenged) {
+    let is_there = |one: &Scavenged| matches!(one, Scavenged::There(_) | Scavenged::Complete(_));
+    let has_come = found.iter().any(is_there);
+    match found.iter_mut().find(|before| before.step() == one.step()) {
+        Some(before) if is_there(before) => {}
+        Some(before) => *before = one,
+        // It is older than the one that has come from another directory.
+        None if has_come && matches!(one, Scavenged::Older(_)) => {}
+        None => found.push(one),
+    }
+}
+
+/// The same for one directory, which has `all` of these.
+fn scavenge_place(
+    engine: &Engine,
+    (place, all): (&Path, &[Held]),
+    directory: &Path,
+    damaged: &mut Vec<Error>,
+    progress: &dyn Progress,
+) -> Result<Vec<Scavenged>> {
+    let _lock = sets::lock(place)?;
+    let mut found = Vec::new();
     let is_old = |held: &Held| {
         let newest = node_sets::newest_whole(directory, None, &engine.codecs);
         newest.is_some_and(|newest| newest > held.when) && !held.is_in(directory, &engine.codecs)
     };
     let mut rest = all.iter().rev();
     for held in rest.by_ref() {
-        let mut bring = || bring(engine, &sets::of_step(&place, held.step), directory, held, &mut damaged, progress);
+        let mut bring = || bring(engine, &sets::of_step(place, held.step), directory, held, damaged, progress);
         let brought = if is_old(held) { None } else { Some(bring()) };
         // Another node may have brought a newer one meanwhile, and removed what had come of this one.
         let Some(brought) = brought.filter(|_| !is_old(held)) else {
@@ -78,7 +115,7 @@ pub fn scavenge(
     for older in rest {
         let _ = fs::remove_dir_all(gathering(directory, older));
     }
-    Ok((found, damaged))
+    Ok(found)
 }
 
 /// Where the files of a set come together.
@@ -210,7 +247,7 @@ fn publish(engine: &Engine, gathered: &Path, set: &Set, held: &Held, directory: 
         return Ok(Scavenged::Older(held.step));
     }
     let (manifest, mode, when) = (set.manifest().clone(), mode_of(set.path()), held.when);
-    New { staging, manifest, mode, when }.publish(engine)?;
+    New { staging, manifest, mode, when, part: None }.publish(engine)?;
     let _ = fs::remove_dir_all(gathered);
     Ok(Scavenged::Complete(held.step))
 }

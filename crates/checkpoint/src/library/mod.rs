@@ -4,6 +4,7 @@
 //! [`session`] (what a program calls, on all its ranks).
 
 mod array_layout;
+mod finding;
 mod need;
 mod options;
 mod packing;

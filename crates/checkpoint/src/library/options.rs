@@ -22,7 +22,7 @@ pub struct Options {
     pub mtbf: Duration,
     /// When the job ends, in seconds since 1970; `None` if only the batch system may know.
     pub end: Option<u64>,
-    /// If steps are complete on disks of the nodes first.
+    /// If steps are complete on the nodes first.
     pub levels: LevelOptions,
     /// What packing and restoring may take on each rank.
     pub resources: Resources,
@@ -39,12 +39,15 @@ impl Default for Options {
 }
 
 /// What can be said, with an example.
-const WORDS: [(&str, &str); 17] = [
+const WORDS: [(&str, &str); 20] = [
     ("keep", "3"),
     ("mtbf", "8h"),
     ("end", "1790000000"),
+    ("memory", "/dev/shm"),
+    ("memory_keep", "1"),
     ("local", "/local/scratch"),
     ("local_keep", "2"),
+    ("local_every", "5"),
     ("flush", "10"),
     ("protect", "partner"),
     ("replace", "yes"),
@@ -117,6 +120,10 @@ mod tests {
             ("keep", "0"),
             ("keep", "-1"),
             ("flush", "0"),
+            ("local_every", "0"),
+            ("local_every", "seldom"),
+            ("memory_keep", "0"),
+            ("memory", ""),
             ("flush", "often"),
             ("protect", "mirror"),
             ("replace", "true"),
@@ -127,6 +134,6 @@ mod tests {
             assert!(text.contains(&format!("option '{key}={value}'")) && text.contains("; "), "{text}");
         }
         let text = options.set("keeps", "3").unwrap_err().to_string();
-        assert!(text.ends_with("options are keep, mtbf, end, local, local_keep, flush, protect, replace, spool, jobs, max_mem, group_size, scheme, block_size, goal, bundle_below, verify"), "{text}");
+        assert!(text.ends_with("options are keep, mtbf, end, memory, memory_keep, local, local_keep, local_every, flush, protect, replace, spool, jobs, max_mem, group_size, scheme, block_size, goal, bundle_below, verify"), "{text}");
     }
 }

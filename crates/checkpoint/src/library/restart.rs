@@ -20,14 +20,16 @@ use knarr_handover::{Blocked, Entry, Index, check_alike};
 /// Byte order of this machine.
 const NATIVE: Endian = if cfg!(target_endian = "big") { Endian::Big } else { Endian::Little };
 
+/// Array files by the rank that wrote them: number in the set, and index.
+type Images = Vec<(usize, Index)>;
+
 /// A set that is read by one rank of a program.
 pub struct Restart {
     engine: Engine,
     set: Set,
     step: u64,
     ranks: u64,
-    /// Array files by the rank that wrote them: number in the set, and index.
-    images: Vec<(usize, Index)>,
+    images: Images,
     /// Places of arrays, as numbers of array file and entry.
     names: BTreeMap<String, Vec<(usize, usize)>>,
     /// What reading takes.
@@ -48,12 +50,12 @@ pub struct Described {
 /// What all ranks have to know of a set before they read from it.
 ///
 /// # Errors
-/// What [`Set::open`] reports; `Corrupt` if indices of arrays are damaged, or frames are missing; `Unsupported` for sets
+/// `Corrupt` if indices of arrays are damaged, or frames are missing; `Unsupported` for sets
 /// that no program made of its arrays.
-pub(super) fn indices(engine: &Engine, path: &Path) -> Result<Vec<u8>> {
-    let set = Set::open(path, &engine.codecs)?;
+pub(super) fn indices(engine: &Engine, set: &Set) -> Result<Vec<u8>> {
     set.check_files()?;
-    let images: Vec<usize> = images(&set).collect();
+    let path = set.path();
+    let images: Vec<usize> = images(set).collect();
     if images.is_empty() {
         return Err(Error::unsupported("no program handed over arrays or files to this set")
             .hint("bring its files back with 'knarr checkpoint restore'")
@@ -62,14 +64,14 @@ pub(super) fn indices(engine: &Engine, path: &Path) -> Result<Vec<u8>> {
     let skeleton = Mutex::new(BTreeMap::<usize, BTreeMap<u64, Vec<u8>>>::new());
     let wanted = |rank: usize, number: usize| {
         images.binary_search(&rank).is_ok()
-            && piece(&set, rank, number).is_some_and(|(_, piece)| piece.variable.is_none())
+            && piece(set, rank, number).is_some_and(|(_, piece)| piece.variable.is_none())
     };
     let keep = |rank: usize, offset: u64, bytes: &[u8]| {
         let mut skeleton = skeleton.lock().unwrap_or_else(PoisonError::into_inner);
         skeleton.entry(rank).or_default().insert(offset, bytes.to_vec());
         Ok(())
     };
-    let (_, damage) = fetch(engine, &set, Proof::Hashes, wanted, keep)?;
+    let (_, damage) = fetch(engine, set, Proof::Hashes, wanted, keep)?;
     if let Some(damage) = damage.into_values().next() {
         return Err(of_damage(damage));
     }
@@ -121,25 +123,38 @@ fn of_damage(damage: Damage) -> Error {
     damage.error.at(format!("rank {} of the set, {}", damage.rank, damage.name))
 }
 
+/// The array files of a set by the rank that wrote them, its step, and the number of ranks, of what [`indices`] returned.
+fn read_indices(set: &Set, bytes: &[u8]) -> Result<(Images, u64, u64)> {
+    let mut reader = Reader::new("indices of a set", bytes);
+    let mut images = Vec::new();
+    for _ in 0..reader.number()? {
+        let number = usize::try_from(reader.number()?).map_err(|_| reader.impossible("rank"))?;
+        images.push((number, Index::from_message(reader.bytes()?)?));
+    }
+    images.sort_by_key(|(_, index)| index.rank);
+    let at_set = |error: Error| error.hint_damage("set").at(set.path().display().to_string());
+    let first = images.first().map(|(_, index)| (index.step, index.ranks));
+    let (step, ranks) = first.ok_or_else(|| Error::internal("a set without array files"))?;
+    let complete = (0..ranks).eq(images.iter().map(|(_, index)| index.rank));
+    if !complete || images.iter().any(|(_, index)| (index.step, index.ranks) != (step, ranks)) {
+        return Err(at_set(Error::corrupt("its array files are not those of all ranks at one step")));
+    }
+    check_alike(images.iter().map(|(_, index)| index)).map_err(at_set)?;
+    Ok((images, step, ranks))
+}
+
+/// Checks what [`indices`] returned.
+///
+/// # Errors
+/// `Corrupt` if array files do not belong together.
+pub(super) fn check_indices(set: &Set, bytes: &[u8]) -> Result<()> {
+    read_indices(set, bytes).map(drop)
+}
+
 impl Restart {
-    /// Opens the set at `path`, of which `indices` are what [`indices`] returned.
-    pub(super) fn open(engine: &Engine, path: &Path, bytes: &[u8]) -> Result<Self> {
-        let set = Set::open(path, &engine.codecs)?;
-        let mut reader = Reader::new("indices of a set", bytes);
-        let mut images = Vec::new();
-        for _ in 0..reader.number()? {
-            let number = usize::try_from(reader.number()?).map_err(|_| reader.impossible("rank"))?;
-            images.push((number, Index::from_message(reader.bytes()?)?));
-        }
-        images.sort_by_key(|(_, index)| index.rank);
-        let at_set = |error: Error| error.hint_damage("set").at(path.display().to_string());
-        let first = images.first().map(|(_, index)| (index.step, index.ranks));
-        let (step, ranks) = first.ok_or_else(|| Error::internal("a set without array files"))?;
-        let complete = (0..ranks).eq(images.iter().map(|(_, index)| index.rank));
-        if !complete || images.iter().any(|(_, index)| (index.step, index.ranks) != (step, ranks)) {
-            return Err(at_set(Error::corrupt("its array files are not those of all ranks at one step")));
-        }
-        check_alike(images.iter().map(|(_, index)| index)).map_err(at_set)?;
+    /// Restarts from a set, of which `bytes` are what [`indices`] returned.
+    pub(super) fn new(engine: &Engine, set: Set, bytes: &[u8]) -> Result<Self> {
+        let (images, step, ranks) = read_indices(&set, bytes)?;
         let mut names: BTreeMap<String, Vec<(usize, usize)>> = BTreeMap::new();
         for (image, (_, index)) in images.iter().enumerate() {
             for (number, entry) in index.entries.iter().enumerate() {
@@ -164,7 +179,7 @@ impl Restart {
         self.ranks
     }
 
-    /// Directory of the set.
+    /// Directory of the set. If it is read where it lies on the nodes: that of this node.
     pub fn path(&self) -> &Path {
         self.set.path()
     }

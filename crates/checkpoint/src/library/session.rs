@@ -7,21 +7,22 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::finding::{find, usable};
 use super::need::{Known, left};
 use super::options::Options;
 use super::packing::Packing;
-use super::restart::{Restart, files_of, image_of, indices};
+use super::restart::{Restart, files_of, image_of};
 use crate::disk::sets;
-use crate::levels::Levels;
+use crate::levels::{At, Levels};
 use crate::measured::{self, By, Measured, Typical};
 use crate::packing::together::check_options;
-use crate::{Grouping, Input, Member, PackOptions, Packed, Set, Together, deal, verify};
+use crate::{Group, Grouping, Input, Member, PackOptions, Packed, Set, Together, deal};
 use knarr_array::array::ArrayView;
 use knarr_array::comm::{self, Comm, ROOT, agree};
 use knarr_array::error::{Error, ErrorKind, Result};
 use knarr_array::request::Share;
 use knarr_array::wire::{Reader, put_bytes};
-use knarr_flow::engine::{Engine, Silent};
+use knarr_flow::engine::Engine;
 use knarr_flow::output::remove_abandoned;
 use knarr_handover::{Blocked, Handover, Spool};
 
@@ -54,8 +55,10 @@ pub struct Session<C: Comm> {
     files: Vec<Input>,
     /// Held by rank 0 from the first step on.
     lock: Option<File>,
-    /// If steps are complete on disks of the nodes first.
+    /// If steps are complete on the nodes first.
     levels: Option<Levels>,
+    /// The step that is packed, if it goes through levels.
+    packed: Option<PackedStep>,
     last: Option<Committed>,
     warnings: Vec<Error>,
     /// The restart that goes on until a step is begun.
@@ -91,6 +94,14 @@ impl Pace {
     }
 }
 
+/// A step that is packed.
+struct PackedStep {
+    /// Where: `None` in the directory of sets.
+    at: Option<At>,
+    /// What this rank packs, in case that has to be done once more elsewhere.
+    groups: Vec<Group>,
+}
+
 /// What a restart takes.
 struct Restarting {
     set: PathBuf,
@@ -111,7 +122,7 @@ impl<C: Comm> Session<C> {
                 return Err(Error::usage("no set is to be kept").hint("keep at least 1"));
             }
             let engine = options.resources.engine(&engine);
-            options.levels.local()?;
+            options.levels.check()?;
             // Rather now than when the first step is committed.
             check_options(&engine, &options.pack)?;
             std::fs::create_dir_all(directory).map_err(|error| Error::write(directory, &error))?;
@@ -129,6 +140,7 @@ impl<C: Comm> Session<C> {
             files: Vec::new(),
             lock: None,
             levels,
+            packed: None,
             last: None,
             warnings: Vec::new(),
             restarting: None,
@@ -181,11 +193,6 @@ impl<C: Comm> Session<C> {
     pub fn take_warnings(&mut self) -> Vec<Error> {
         self.warnings.extend(self.levels.iter_mut().flat_map(Levels::take_warnings));
         std::mem::take(&mut self.warnings)
-    }
-
-    /// Where the set of a step is made: on the disk of this node if steps go through levels.
-    fn made_at(&self, step: u64) -> PathBuf {
-        sets::of_step(self.levels.as_ref().map_or(&self.directory, Levels::place), step)
     }
 
     /// Begins a step, after waiting for the one before. What was handed over since a `begin` without `commit` is
@@ -276,9 +283,10 @@ impl<C: Comm> Session<C> {
         let count = handed.as_ref().map(|_| files.len()).map_err(Clone::clone);
         let counts = self.handover.exchange("commit", None, count)?;
         let (step, index) = handed?;
-        let path = self.made_at(step);
         self.handover.check_alike(&index)?;
         let rank = self.ranks().0;
+        let bytes = index.entries.iter().map(|entry| entry.request.byte_len());
+        let bytes = bytes.chain(files.iter().map(|file| file.path.metadata().map_or(0, |found| found.len()))).sum();
         let image = Input { path: self.handover.spool().path(), name: image_of(rank), number: rank };
         let comm = self.handover.comm();
         let mine = comm.rank();
@@ -286,28 +294,66 @@ impl<C: Comm> Session<C> {
         let files = files.into_iter().enumerate().map(|(number, input)| Member { rank: before + number, input });
         let members: Vec<Member> = std::iter::once(Member { rank: mine, input: image }).chain(files).collect();
         let groups = deal(comm, &members, Grouping::Node, self.options.pack.group_size)?;
-        let base = self.base()?;
+        let at = self.levels.as_mut().map(|levels| levels.choose(comm, step, bytes)).transpose()?.flatten();
+        self.pack(step, PackedStep { at, groups })
+    }
+
+    /// Begins to pack a step, in the next level if it cannot be written to memory. Collective.
+    fn pack(&mut self, step: u64, mut packed: PackedStep) -> Result<()> {
+        loop {
+            let begun = self.begin_packing(step, &packed);
+            match (begun, self.next_level(&packed)) {
+                (Err(error), Some(next)) if error.kind() == ErrorKind::Write => self.leave_memory(step, next, error),
+                (begun, _) => {
+                    self.packed = begun.is_ok().then_some(packed);
+                    return begun;
+                }
+            }
+            packed.at = self.next_level(&packed).flatten();
+        }
+    }
+
+    /// If a step is packed in memory: the level after that, or the directory of sets.
+    fn next_level(&self, packed: &PackedStep) -> Option<Option<At>> {
+        self.levels.as_ref()?.after_memory(packed.at?)
+    }
+
+    fn leave_memory(&mut self, step: u64, next: Option<At>, error: Error) {
+        if let Some(levels) = &mut self.levels {
+            levels.leaves(self.handover.comm(), step, next, error);
+        }
+    }
+
+    fn begin_packing(&mut self, step: u64, packed: &PackedStep) -> Result<()> {
+        let base = self.base(packed.at)?;
         let is_open = self.handover.exchange("commit", Some(step), Ok(base.is_some()))?;
         let base = base.filter(|_| is_open.iter().all(|&all| all));
         self.pace.committed = Some(Instant::now());
-        let keep = if self.levels.is_some() { Some(self.options.levels.keep) } else { self.options.keep };
+        let (path, keep) = match (&self.levels, packed.at) {
+            (Some(levels), Some(at)) => levels.target(at).map(|(path, keep)| (path, Some(keep)))?,
+            _ => (sets::of_step(&self.directory, step), self.options.keep),
+        };
         let options = PackOptions { base, keep, ..self.options.pack.clone() };
         let comm = self.handover.comm();
         let together = match &mut self.levels {
             None => Together::begin(&self.engine, comm, &path, &options)?,
             Some(levels) => {
-                let after = levels.newest(comm)?;
-                Together::begin_on_nodes(&self.engine, comm, &path, &options, after)?
+                let before = levels.before(comm)?;
+                match packed.at {
+                    None => Together::begin_after(&self.engine, comm, &path, &options, before)?,
+                    Some(_) => Together::begin_on_nodes(&self.engine, comm, &path, &options, before)?,
+                }
             }
         };
+        let groups = packed.groups.clone();
         self.handover.start(step, Packing { together, groups, find: self.options.find })
     }
 
-    /// The earlier set whose bytes need not be stored again: the newest one, if this rank can read it. Collective.
-    fn base(&self) -> Result<Option<PathBuf>> {
+    /// The earlier set whose bytes need not be stored again: the newest one where the step is made, if this rank can read it. Collective.
+    fn base(&self, at: Option<At>) -> Result<Option<PathBuf>> {
         let comm = self.handover.comm();
-        if let Some(levels) = &self.levels {
-            return levels.base(comm);
+        if let Some((levels, at)) = self.levels.as_ref().zip(at) {
+            return levels.base(comm, at.level);
         }
         let base = match comm.rank() {
             ROOT => sets::whole(&self.directory, &self.engine.codecs)
@@ -366,63 +412,62 @@ impl<C: Comm> Session<C> {
             let held = if self.handover.comm().rank() == ROOT { self.hold() } else { Ok(()) };
             agree(self.handover.comm(), held)?;
         }
-        if let Some(levels) = &mut self.levels {
-            levels.bring(self.handover.comm(), step)?;
+        let restart = match self.restart_on_nodes(step, verify)? {
+            Some(restart) => Some(restart),
+            None => self.restart_from_directory(step, verify)?,
+        };
+        self.restarting = restart.as_ref().map(|restart| {
+            let set = sets::of_step(&self.directory, restart.step());
+            Restarting { set, opening: begin.elapsed(), reading: restart.reading() }
+        });
+        Ok(restart)
+    }
+
+    /// From a step that the nodes have and the directory of sets has not: it is read where it lies.
+    fn restart_on_nodes(&mut self, step: Option<u64>, verify: bool) -> Result<Option<Restart>> {
+        let Some(levels) = &mut self.levels else { return Ok(None) };
+        let comm = self.handover.comm();
+        for candidate in levels.candidates(comm, step)? {
+            let Some(set) = levels.open_set(comm, &candidate)? else { continue };
+            let usable = if comm.rank() == ROOT { usable(&self.engine, &set, verify) } else { Ok(Vec::new()) };
+            let indices = match agree(comm, usable) {
+                Err(error) if step.is_none() => {
+                    if comm.rank() == ROOT {
+                        self.warnings.push(error.at("passed over"));
+                    }
+                    continue;
+                }
+                usable => comm::broadcast(comm, ROOT, usable?)?,
+            };
+            let restart = agree(comm, Restart::new(&self.engine, set, &indices))?;
+            levels.resumes(comm, &candidate)?;
+            return Ok(Some(restart));
         }
-        let found = if self.handover.comm().rank() == ROOT { self.find(step, verify) } else { Ok(None) };
-        let found = agree(self.handover.comm(), found)?;
+        Ok(None)
+    }
+
+    fn restart_from_directory(&mut self, step: Option<u64>, verify: bool) -> Result<Option<Restart>> {
+        let found = if self.handover.comm().rank() == ROOT {
+            find(&self.engine, &self.directory, (step, verify), &mut self.warnings)
+        } else {
+            Ok(None)
+        };
+        let comm = self.handover.comm();
+        let found = agree(comm, found)?;
         let mut message = Vec::new();
         if let Some((path, indices)) = &found {
             put_bytes(&mut message, &comm::written(path)?);
             put_bytes(&mut message, indices);
         }
-        let message = comm::broadcast(self.handover.comm(), ROOT, message)?;
+        let message = comm::broadcast(comm, ROOT, message)?;
         if message.is_empty() {
             return Ok(None);
         }
         let mut reader = Reader::new("message", &message);
         let path: PathBuf = comm::read(reader.bytes()?)?;
-        let restart = agree(self.handover.comm(), Restart::open(&self.engine, &path, reader.bytes()?))?;
-        self.restarting = Some(Restarting { set: path, opening: begin.elapsed(), reading: restart.reading() });
-        Ok(Some(restart))
-    }
-
-    /// Path of the set to restart from, with its indices.
-    fn find(&mut self, step: Option<u64>, verify: bool) -> Result<Option<(PathBuf, Vec<u8>)>> {
-        if let Some(step) = step {
-            let path = sets::of_step(&self.directory, step);
-            if !path.exists() {
-                let all: Vec<String> = sets::completed(&self.directory)?
-                    .iter()
-                    .filter_map(|set| sets::step(set))
-                    .map(|s| s.to_string())
-                    .collect();
-                let has = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
-                return Err(Error::new(ErrorKind::NotFound, format!("there is no checkpoint of step {step}"))
-                    .hint(format!("the directory has those of steps: {has}"))
-                    .at(self.directory.display().to_string()));
-            }
-            return self.usable(&path, verify).map(|indices| Some((path, indices)));
-        }
-        for path in sets::completed(&self.directory)?.into_iter().rev().filter(|path| sets::step(path).is_some()) {
-            match self.usable(&path, verify) {
-                Ok(indices) => return Ok(Some((path, indices))),
-                Err(error) => self.warnings.push(error.at("passed over")),
-            }
-        }
-        Ok(None)
-    }
-
-    fn usable(&self, path: &Path, is_verified: bool) -> Result<Vec<u8>> {
-        let indices = indices(&self.engine, path)?;
-        Restart::open(&self.engine, path, &indices)?;
-        if is_verified {
-            let verified = verify(&self.engine, &Set::open(path, &self.engine.codecs)?, &Silent)?;
-            if let Some(damage) = verified.damage.into_iter().next() {
-                return Err(damage.error.at(format!("rank {} of the set", damage.rank)));
-            }
-        }
-        Ok(indices)
+        let set = Set::open(&path, &self.engine.codecs);
+        let bytes = reader.bytes()?;
+        agree(comm, set.and_then(|set| Restart::new(&self.engine, set, bytes))).map(Some)
     }
 
     /// Completes the step that is under way and ends the session. Collective. In a process that was forked it does nothing.
@@ -482,15 +527,36 @@ impl<C: Comm> Session<C> {
         Ok(())
     }
 
-    /// What rank 0 has to tell of a step that was packed.
+    /// What rank 0 has to tell of a step that was packed. If it could not be written to memory, it is packed once more for the next
+    /// level, and waited for.
     fn complete(&mut self, step: u64) -> Result<Option<Committed>> {
-        let settled = self.handover.settle().map_err(|error| error.at(format!("checkpoint of step {step}")))?;
-        let packed = settled.flatten();
-        match &mut self.levels {
-            None => self.prune(),
-            Some(levels) => levels.completed(self.handover.comm(), step)?,
+        let (packed, at) = loop {
+            let settled = self.handover.settle();
+            let done = self.packed.take();
+            let next = done.as_ref().and_then(|done| self.next_level(done));
+            match (settled, next, done) {
+                (Err(error), Some(next), Some(done)) if error.kind() == ErrorKind::Write => {
+                    self.leave_memory(step, next, error);
+                    self.pack(step, PackedStep { at: next, ..done })?;
+                }
+                (settled, _, done) => {
+                    let packed = settled.map_err(|error| error.at(format!("checkpoint of step {step}")))?;
+                    break (packed.flatten(), done.and_then(|done| done.at));
+                }
+            }
+        };
+        match (&mut self.levels, at) {
+            (Some(levels), Some(at)) => levels.completed(self.handover.comm(), at)?,
+            (levels, _) => {
+                let comm = self.handover.comm();
+                levels.iter_mut().try_for_each(|levels| levels.passed(comm, step))?;
+                self.prune();
+            }
         }
-        let path = self.made_at(step);
+        let path = match (&self.levels, at) {
+            (Some(levels), Some(at)) => levels.target(at)?.0,
+            _ => sets::of_step(&self.directory, step),
+        };
         let committed = packed.map(|Packed { raw_bytes, packed_bytes, seconds, .. }| Committed {
             step,
             path,

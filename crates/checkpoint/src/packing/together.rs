@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::classes::frame_sizes::WORKER;
 use crate::disk::manifest::{Manifest, Store, Summary};
-use crate::disk::parts::{PARTS, Parts};
+use crate::disk::parts::{PARTS, Parts, Waited};
 use crate::disk::set::{MANIFEST, MANIFEST_COPY, SET, Set};
 use crate::disk::sets::{after, directory_of, make_newest, remove, set_date};
 use crate::disk::tree::Tree;
@@ -62,7 +62,7 @@ struct Merged {
     counts: Counts,
     /// If each node has a part of the set.
     parts: Option<Parts>,
-    /// Then: the date of all of them, whatever the clocks of the nodes say.
+    /// The date of all of them, whatever the clocks of the nodes say.
     date: Option<SystemTime>,
 }
 
@@ -79,9 +79,18 @@ pub struct Together {
     staging: Option<AtomicDirectory>,
     /// Permission bits that the directory gets at most.
     mode: u32,
-    /// When the newest set was completed, for parts of sets on nodes.
-    after: Option<SystemTime>,
+    /// If there are sets on nodes.
+    before: Before,
     begin: Instant,
+}
+
+/// What was before a set that a program makes, some of whose sets are on nodes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Before {
+    /// When the newest set was completed.
+    pub(crate) newest: Option<SystemTime>,
+    /// For how long the directory of sets has got none.
+    pub(crate) waited: Waited,
 }
 
 /// What the process that makes the directory tells the others.
@@ -107,8 +116,22 @@ impl Together {
         Self::begin_in(Place::Shared, engine, comm, target, options)
     }
 
+    /// The same for a set that is newer than all that were `before`, also elsewhere.
+    ///
+    /// # Errors
+    /// As for [`Together::begin`].
+    pub(crate) fn begin_after(
+        engine: &Engine,
+        comm: &dyn Comm,
+        target: &Path,
+        options: &PackOptions,
+        before: Before,
+    ) -> Result<Self> {
+        Ok(Self { before, ..Self::begin(engine, comm, target, options)? })
+    }
+
     /// The same on disks of nodes: `target` and the earlier set are paths on the node of the process, and each node gets its part.
-    /// The set is newer than one that was completed elsewhere at the time `after`.
+    /// The set is newer than all that were `before`.
     ///
     /// # Errors
     /// As for [`Together::begin`]; `Usage` for second copies, which the other nodes are for.
@@ -117,9 +140,9 @@ impl Together {
         comm: &dyn Comm,
         target: &Path,
         options: &PackOptions,
-        after: Option<SystemTime>,
+        before: Before,
     ) -> Result<Self> {
-        Ok(Self { after, ..Self::begin_in(Place::EachNode, engine, comm, target, options)? })
+        Ok(Self { before, ..Self::begin_in(Place::EachNode, engine, comm, target, options)? })
     }
 
     fn begin_in(place: Place, engine: &Engine, comm: &dyn Comm, target: &Path, options: &PackOptions) -> Result<Self> {
@@ -160,7 +183,16 @@ impl Together {
             base,
             linked: begun.linked,
         };
-        Ok(Self { place, set, tree: Tree::default(), maker, staging, mode: begun.mode, after: None, begin })
+        Ok(Self {
+            place,
+            set,
+            tree: Tree::default(),
+            maker,
+            staging,
+            mode: begun.mode,
+            before: Before::default(),
+            begin,
+        })
     }
 
     /// Gives the set links and directories. What rank 0 says counts.
@@ -246,7 +278,8 @@ impl Together {
             .check(manifest.ranks.iter().map(|rank| rank.name.as_slice()))
             .map_err(|error| Error::usage(error.message()).hint("pack from a directory that holds each name once"))?;
         counts.lacked |= manifest.tree.lacked();
-        Ok(Merged { manifest, counts, parts: None, date: None })
+        let date = self.before.newest.map(|newest| after(Some(newest)));
+        Ok(Merged { manifest, counts, parts: None, date })
     }
 
     /// What rank 0 has merged, on all ranks. Collective.
@@ -255,7 +288,8 @@ impl Together {
         let merge = |bytes: Vec<Vec<u8>>| {
             let merged = self.merge(&bytes)?;
             let earlier = self.set.base.as_ref().map(|base| Parts::read(base.path())).transpose()?.unwrap_or_default();
-            let told = (parts_of(&bytes, &nodes, &earlier)?, merged.counts.lacked, after(self.after));
+            let parts = Parts { waited: self.before.waited, ..parts_of(&bytes, &nodes, &earlier)? };
+            let told = (parts, merged.counts.lacked, after(self.before.newest));
             let mut message = Vec::new();
             put_bytes(&mut message, &merged.manifest.body()?);
             put_bytes(&mut message, &comm::written(&told)?);

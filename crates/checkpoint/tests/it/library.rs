@@ -49,7 +49,13 @@ fn values(seed: u64, region: &Region) -> Vec<u8> {
     indices(region).iter().flat_map(|index| element(seed, index).to_ne_bytes()).collect()
 }
 
-fn put<C: Comm>(session: &mut Session<C>, name: &str, bytes: &[u8], dtype: DType, share: Share) -> Result<()> {
+pub(crate) fn put<C: Comm>(
+    session: &mut Session<C>,
+    name: &str,
+    bytes: &[u8],
+    dtype: DType,
+    share: Share,
+) -> Result<()> {
     let shape: Vec<usize> = share.count().iter().map(|&n| usize::try_from(n).unwrap()).collect();
     let spec = ArraySpec { endian: native(), ..ArraySpec::new(dtype, shape) };
     session.put(name, &ArrayView::new(&spec, bytes)?, share)

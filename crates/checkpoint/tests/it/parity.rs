@@ -302,7 +302,7 @@ fn old_steps_go_with_their_parity_but_not_before_a_newer_one_has_it() {
     let dir = Dir::new();
     let one = |levels: &mut LevelOptions| {
         keeps(1)(levels);
-        levels.keep = 1;
+        levels.local_keep = 1;
     };
     program_on(&dir, &NODES, 1..4, false, one);
     for node in [0, 2, 4] {
@@ -314,7 +314,7 @@ fn old_steps_go_with_their_parity_but_not_before_a_newer_one_has_it() {
         let (rank, ranks) = (comm.rank(), comm.size());
         let mut session = open(&dir, comm, |levels| {
             levels.protection = Protection::None;
-            levels.keep = 2;
+            levels.local_keep = 2;
             never(levels);
         })?;
         write(&mut session, (rank, ranks), 4..5)
@@ -342,7 +342,7 @@ fn nodes_that_are_left_bring_their_parts_and_parity() {
         session.close()
     }));
     lose(&dir, 2);
-    let bring = |node| scavenge(&engine(1), &local(&dir, node), &dir.join("sets"), &Silent).unwrap();
+    let bring = |node| scavenge(&engine(1), &[local(&dir, node)], &dir.join("sets"), &Silent).unwrap();
     let (found, damaged) = bring(0);
     assert!(matches!(&found[0], Scavenged::Waits(2, missing) if missing.len() == 3) && damaged.is_empty(), "{found:?}");
     assert!(matches!(&bring(5).0[0], Scavenged::Waits(2, missing) if missing.len() == 2));
@@ -357,7 +357,7 @@ fn nodes_that_are_left_bring_their_parts_and_parity() {
     let dir = killed(&NODES, 1..2, 1);
     lose(&dir, 2);
     damage(&parity(&dir, 4, 1));
-    let bring = |node| scavenge(&engine(1), &local(&dir, node), &dir.join("sets"), &Silent).unwrap();
+    let bring = |node| scavenge(&engine(1), &[local(&dir, node)], &dir.join("sets"), &Silent).unwrap();
     let (_, none) = bring(0);
     let (found, damaged) = bring(4);
     assert!(none.is_empty() && damaged.len() == 1 && damaged[0].to_string().contains("CRC-32C"), "{damaged:?}");
@@ -372,7 +372,7 @@ fn nodes_that_are_left_may_bring_their_parts_at_the_same_time() {
         std::thread::scope(|scope| {
             let bring = |node| {
                 let (dir, local) = (dir.join("sets"), local(&dir, node));
-                scope.spawn(move || scavenge(&engine(1), &local, &dir, &Silent).unwrap().0)
+                scope.spawn(move || scavenge(&engine(1), &[local], &dir, &Silent).unwrap().0)
             };
             let running: Vec<_> = [2, 4, 5].map(bring).into_iter().collect();
             running.into_iter().for_each(|thread| drop(thread.join().unwrap()));

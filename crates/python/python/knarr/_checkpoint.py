@@ -57,6 +57,10 @@ class Checkpoint(Session):
     meanwhile, and the last one at the end. The next node keeps a copy of each file. With ``protect="parity"`` groups of
     8 nodes keep parity instead, which takes less space, with ``"parity:8+2"`` 2 of them may be lost together, and with
     ``"none"`` nothing is kept.
+
+    With ``memory``, a directory in the memory of each node such as ``"/dev/shm"``, steps are complete there first, and
+    ``memory_keep`` sets stay there, one if nothing is said. Each ``local_every``-th step, or one after a time, is
+    copied to ``local``. A step for which memory has no room goes there at once, or to ``directory`` without ``local``.
     """
 
     def __init__(
@@ -67,8 +71,11 @@ class Checkpoint(Session):
         keep: int | None = None,
         mtbf: str | None = None,
         end: int | None = None,
+        memory: str | PathLike[str] | None = None,
+        memory_keep: int | None = None,
         local: str | PathLike[str] | None = None,
         local_keep: int | None = None,
+        local_every: int | str | None = None,
         flush: int | str | None = None,
         protect: str | None = None,
         replace: bool = False,
@@ -86,8 +93,11 @@ class Checkpoint(Session):
             "keep": keep,
             "mtbf": mtbf,
             "end": end,
+            "memory": None if memory is None else fspath(memory),
+            "memory_keep": memory_keep,
             "local": None if local is None else fspath(local),
             "local_keep": local_keep,
+            "local_every": local_every,
             "flush": flush,
             "protect": protect,
             "replace": "yes" if replace else "no",

@@ -13,7 +13,7 @@ use crate::disk::set::Set;
 use crate::disk::sets;
 use crate::levels::copying::Copied;
 use crate::levels::flush::is_unreadable;
-use crate::levels::node_sets::{self, Held};
+use crate::levels::node_sets::{self, At, Held};
 use crate::levels::nodes::{Nodes, Reached, gathered};
 use knarr_array::comm::{Comm, agree};
 use knarr_array::error::{Error, ErrorKind, Result};
@@ -38,7 +38,7 @@ pub(in crate::levels) struct Rebuilt {
 pub(in crate::levels) fn rebuild(
     engine: &Engine,
     comm: &dyn Comm,
-    (nodes, place): (Option<&Nodes>, &Path),
+    (nodes, level, place): (Option<&Nodes>, usize, &Path),
     wanted: &Held,
     parts: &[Option<Held>],
 ) -> Result<Rebuilt> {
@@ -55,7 +55,7 @@ pub(in crate::levels) fn rebuild(
     let tasks = plan(&whole);
     let reach = |rank: usize| match rank == comm.rank() {
         true => Some(Reached::Here(part.clone())),
-        false => nodes?.part(rank, wanted.step),
+        false => nodes?.part(rank, At { level, step: wanted.step }),
     };
     let own: Vec<&Task> = tasks.iter().filter(|task| task.rank == comm.rank()).collect();
     let failed = agree(comm, if own.is_empty() { Ok(Vec::new()) } else { make(engine, &part, &own, &whole, reach) })?;

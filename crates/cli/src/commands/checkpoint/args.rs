@@ -32,7 +32,7 @@ pub(crate) enum Command {
     Watch(Watch),
     /// Remove all but the newest sets
     Prune(Prune),
-    /// Bring steps from the disk of this node to the directory of sets, after the program has ended
+    /// Bring steps from the memory and the disk of this node to the directory of sets, after the program has ended
     Scavenge(Scavenge),
     /// Show how long to compute between two checkpoints, by the formulas of Young and Daly
     Advise(Advise),
@@ -230,9 +230,9 @@ pub(crate) struct Prune {
 
 #[derive(Args, Debug)]
 pub(crate) struct Scavenge {
-    /// Directory on a disk of this node: what the program had as option 'local'
-    #[arg(value_name = "LOCAL")]
-    pub(crate) local: PathBuf,
+    /// Directories of this node: what the program had as options 'memory' and 'local'
+    #[arg(value_name = "DIRECTORY", required = true)]
+    pub(crate) directories: Vec<PathBuf>,
     /// Directory of sets of the program
     #[arg(short, long, value_name = "SETS")]
     pub(crate) output: PathBuf,

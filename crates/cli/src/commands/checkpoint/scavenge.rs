@@ -9,7 +9,7 @@ use crate::printing::progress::Bar;
 pub(super) fn run(arguments: &Scavenge) -> Result<u8> {
     let engine = crate::session::engine_without_profile(&arguments.resources)?;
     let progress = Bar::new(arguments.output.display().to_string());
-    let found = scavenge(&engine, &arguments.local, &arguments.output, &progress);
+    let found = scavenge(&engine, &arguments.directories, &arguments.output, &progress);
     drop(progress);
     let (found, damaged) = found?;
     damaged.iter().for_each(|error| errln!("knarr: {error}; other nodes may have a copy"));

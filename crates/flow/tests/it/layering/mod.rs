@@ -24,7 +24,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("flow", "array codec choose"),
     ("tier", ""),
     ("handover", "array codec flow link tier"),
-    ("checkpoint", "array codec choose flow link handover"),
+    ("checkpoint", "array codec choose flow tier link handover"),
     ("native", "array codec"),
     ("zip", "array flow"),
     ("input", "array codec flow checkpoint"),
