@@ -11,6 +11,7 @@ use knarr_decisions::level::EncodingLevel;
 use knarr_decisions::plan_cache::Family;
 use knarr_decisions::planner::Planner;
 use knarr_decisions::queue::{Class, Cost, JobId, Key, Limits, Next, Queue};
+use knarr_decisions::stage::copies::{Copies, Room, Speeds};
 use knarr_decisions::stage::improve::WaitingFile;
 use knarr_decisions::stage::{Latencies, Stage};
 
@@ -69,12 +70,27 @@ pub(crate) struct Seen {
     pub(crate) recovered: u32,
     pub(crate) lost: u32,
     pub(crate) passed: u32,
+    pub(crate) kept: u32,
+    pub(crate) dropped: u32,
 }
 
 impl Seen {
     pub(crate) fn add(&mut self, other: &Self) {
-        let Self { staged, direct, moved, hastened, improved, stopped, copied, removed, recovered, lost, passed } =
-            other;
+        let Self {
+            staged,
+            direct,
+            moved,
+            hastened,
+            improved,
+            stopped,
+            copied,
+            removed,
+            recovered,
+            lost,
+            passed,
+            kept,
+            dropped,
+        } = other;
         self.staged += staged;
         self.direct += direct;
         self.moved += moved;
@@ -86,6 +102,8 @@ impl Seen {
         self.recovered += recovered;
         self.lost += lost;
         self.passed += passed;
+        self.kept += kept;
+        self.dropped += dropped;
     }
 }
 
@@ -98,7 +116,10 @@ pub(crate) struct Node {
     queue: Queue<Job>,
     stage: Stage,
     planner: Planner,
+    copies: Copies,
     // The world.
+    /// Copies in the tier, by the versions of their files: bytes, and whether the file is as it was.
+    kept: BTreeMap<u64, (u8, u64, bool)>,
     /// Jobs, and whether they count as awaited.
     running: BTreeMap<JobId, (Job, bool)>,
     versions: BTreeMap<u64, Version>,
@@ -138,6 +159,8 @@ impl Node {
             queue: Queue::default(),
             stage: Stage::default(),
             planner: Planner::default(),
+            copies: Copies::default(),
+            kept: BTreeMap::new(),
             running: BTreeMap::new(),
             versions: BTreeMap::new(),
             generation: 0,
@@ -178,6 +201,7 @@ impl Node {
             // It looks again soon, though nothing happens.
             node.settle()?;
             node.settle()?;
+            node.settle_copies();
             node.check()?;
         }
         node.check_end()
@@ -202,6 +226,8 @@ impl Node {
             Event::Close { .. } if self.has_ended => {}
             Event::Close { name, bytes, within } => self.close(name, bytes, within),
             Event::Wait { name } => drop(self.waited_for.insert(name)),
+            Event::Reads { name } => self.reads(name),
+            Event::Changes { name } => self.changes(name),
             Event::Remove { name } => self.remove(name),
             Event::Filled { bytes } => self.filled = bytes,
             Event::Slow { times } => self.slow = times,
@@ -209,6 +235,11 @@ impl Node {
             Event::Short => self.short = true,
             Event::TierLost => {
                 self.tier = 0;
+                let lost: Vec<u64> = self.kept.keys().copied().collect();
+                for generation in &lost {
+                    self.copies.changed(*generation);
+                }
+                self.drop_copies();
                 let mut lost = Vec::new();
                 for (generation, version) in &mut self.versions {
                     if version.image.take().is_some() || !version.in_memory {
@@ -304,6 +335,69 @@ impl Node {
     fn is_local(&mut self, generation: u64) {
         let seconds = self.now - self.accepted[&generation];
         self.longest.local = Some(self.longest.local.unwrap_or(0.0).max(seconds));
+    }
+
+    /// A process reads a file that has a copy.
+    fn reads(&mut self, name: u8) {
+        let now = (self.now * 1e9) as u128;
+        let here = self.kept.iter().filter(|(_, (of, ..))| *of == name).map(|(generation, _)| *generation);
+        here.for_each(|generation| self.copies.was_read(generation, now));
+    }
+
+    /// Somebody changes a file that is in its place: that is seen at once in the run, and later otherwise.
+    fn changes(&mut self, name: u8) {
+        for (generation, (of, _, is_same)) in &mut self.kept {
+            if *of == name {
+                *is_same = false;
+                if generation % 2 == 0 {
+                    self.copies.changed(*generation);
+                }
+            }
+        }
+        self.drop_copies();
+    }
+
+    /// The tier as decisions see it: copies do not count.
+    fn room_of_tier(&self) -> Room {
+        let running = self.running.values().filter(|(job, _)| matches!(job, Job::Make(_)));
+        let expected = running.map(|(job, _)| self.versions[&job.of()].bytes).sum();
+        let limit = self.tier.saturating_sub(self.filled);
+        Room { limit, taken: limit.saturating_sub(self.room()), expected, left: u64::MAX, memory: None }
+    }
+
+    /// A file of the tier is in its place.
+    fn keep(&mut self, generation: u64, (name, bytes): (u8, u64)) {
+        let speeds = Speeds { tier: Some(DRAINS * 10.0), last: Some(DRAINS), are_one: false };
+        let mut room = self.room_of_tier();
+        room.taken += bytes;
+        if self.copies.may_stay(0, bytes, &room, &speeds) {
+            self.kept.insert(generation, (name, bytes, true));
+            self.copies.stays(generation, &path(name), (0, bytes, (self.now * 1e9) as u128));
+            self.seen.kept += 1;
+        }
+        self.drop_copies();
+    }
+
+    fn settle_copies(&mut self) {
+        if self.has_ended || self.is_terminated {
+            self.copies.end();
+        } else {
+            let room = self.room_of_tier();
+            self.copies.to_go(0, &room);
+            // It is looked at now and then.
+            let changed: Vec<u64> = self.kept.iter().filter(|(_, (.., same))| !same).map(|(of, _)| *of).collect();
+            for generation in &changed {
+                self.copies.changed(*generation);
+            }
+        }
+        self.drop_copies();
+    }
+
+    /// Removes what decisions have let go.
+    fn drop_copies(&mut self) {
+        let (before, left) = (self.kept.len(), self.copies.all());
+        self.kept.retain(|generation, _| left.contains(generation));
+        self.seen.dropped += u32::try_from(before - self.kept.len()).unwrap();
     }
 
     fn room(&self) -> u64 {
@@ -494,6 +588,11 @@ impl Node {
         let seconds = self.now - self.accepted[&generation];
         self.longest.durable = Some(self.longest.durable.unwrap_or(0.0).max(seconds));
         self.placed.insert(version.name, generation);
+        self.copies.replaced(&path(version.name), generation);
+        if let Some((bytes, _)) = version.image {
+            self.keep(generation, (version.name, bytes));
+        }
+        self.drop_copies();
         self.waited_for.remove(&version.name);
         // Older ones that wait were passed by one for which the tier had no room.
         let is_older = |job: &Job| matches!(job, Job::Move(of) if *of < generation && self.versions.get(of).is_some_and(|it| it.name == version.name));
