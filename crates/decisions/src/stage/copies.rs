@@ -118,10 +118,15 @@ impl Copies {
         self.copies.remove(&generation).is_some()
     }
 
+    /// True if copies in a tier have to go now: when they were read is to be said before that.
+    pub fn are_to_go(&self, tier: usize, room: &Room) -> bool {
+        self.bytes_in(tier) > self.most_in(tier, room)
+    }
+
     /// Copies in a tier that have to go now.
     pub fn to_go(&mut self, tier: usize, room: &Room) -> Vec<u64> {
         let mut gone = Vec::new();
-        while self.bytes_in(tier) > self.most_in(tier, room) {
+        while self.are_to_go(tier, room) {
             gone.extend(self.take_oldest(|copy| copy.tier == tier));
         }
         gone

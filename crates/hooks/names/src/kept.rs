@@ -12,7 +12,7 @@ use super::uses::Use;
 /// the call may change nobody reads the copy any more.
 pub(crate) fn read<A: Answer>(names: &Names, uses: &Use, call: &dyn Fn() -> A) -> Option<A> {
     let before = errno();
-    let answer = if uses.reads { copied(names, uses, call) } else { give_up(names, uses) };
+    let answer = if uses.only_reads { copied(names, uses, call) } else { give_up(names, uses) };
     if answer.is_none() {
         // As if nothing had been looked at.
         let _: A = fail(before);

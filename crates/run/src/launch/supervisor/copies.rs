@@ -103,7 +103,9 @@ impl Supervisor<'_> {
             let tier = *tier;
             if self.copies.decisions.bytes_in(tier) > 0
                 && let Some(room) = self.room(tier)
+                && self.copies.decisions.are_to_go(tier, &room)
             {
+                self.drop_changed(false);
                 let gone = self.copies.decisions.to_go(tier, &room);
                 self.drop_copies(gone);
             }
@@ -118,6 +120,11 @@ impl Supervisor<'_> {
         }
         let looks_at_files = of_files >= LOOK_AT_FILES;
         self.copies.looked = [Instant::now(), if looks_at_files { Instant::now() } else { self.copies.looked[1] }];
+        self.drop_changed(looks_at_files);
+    }
+
+    /// Hears when copies were read, and drops those that somebody has given up, and if it `looks_at_files` those of files that have changed.
+    fn drop_changed(&mut self, looks_at_files: bool) {
         let mut gone = Vec::new();
         for (generation, copy) in &self.copies.lie {
             let is_same = || {
