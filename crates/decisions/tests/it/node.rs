@@ -337,9 +337,14 @@ impl Node {
         self.longest.local = Some(self.longest.local.unwrap_or(0.0).max(seconds));
     }
 
+    /// Now, in nanoseconds.
+    fn moment(&self) -> u128 {
+        std::time::Duration::from_secs_f64(self.now).as_nanos()
+    }
+
     /// A process reads a file that has a copy.
     fn reads(&mut self, name: u8) {
-        let now = (self.now * 1e9) as u128;
+        let now = self.moment();
         let here = self.kept.iter().filter(|(_, (of, ..))| *of == name).map(|(generation, _)| *generation);
         here.for_each(|generation| self.copies.was_read(generation, now));
     }
@@ -372,7 +377,7 @@ impl Node {
         room.taken += bytes;
         if self.copies.may_stay(0, bytes, &room, &speeds) {
             self.kept.insert(generation, (name, bytes, true));
-            self.copies.stays(generation, &path(name), (0, bytes, (self.now * 1e9) as u128));
+            self.copies.stays(generation, &path(name), (0, bytes, self.moment()));
             self.seen.kept += 1;
         }
         self.drop_copies();
