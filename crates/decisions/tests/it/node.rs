@@ -2,6 +2,7 @@
 //! say as the main loop does, and looks after each step whether what was promised holds.
 
 mod checks;
+mod copies;
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +12,7 @@ use knarr_decisions::level::EncodingLevel;
 use knarr_decisions::plan_cache::Family;
 use knarr_decisions::planner::Planner;
 use knarr_decisions::queue::{Class, Cost, JobId, Key, Limits, Next, Queue};
-use knarr_decisions::stage::copies::{Copies, Room, Speeds};
+use knarr_decisions::stage::copies::Copies;
 use knarr_decisions::stage::improve::WaitingFile;
 use knarr_decisions::stage::{Latencies, Stage};
 
@@ -335,74 +336,6 @@ impl Node {
     fn is_local(&mut self, generation: u64) {
         let seconds = self.now - self.accepted[&generation];
         self.longest.local = Some(self.longest.local.unwrap_or(0.0).max(seconds));
-    }
-
-    /// Now, in nanoseconds.
-    fn moment(&self) -> u128 {
-        std::time::Duration::from_secs_f64(self.now).as_nanos()
-    }
-
-    /// A process reads a file that has a copy.
-    fn reads(&mut self, name: u8) {
-        let now = self.moment();
-        let here = self.kept.iter().filter(|(_, (of, ..))| *of == name).map(|(generation, _)| *generation);
-        here.for_each(|generation| self.copies.was_read(generation, now));
-    }
-
-    /// Somebody changes a file that is in its place: that is seen at once in the run, and later otherwise.
-    fn changes(&mut self, name: u8) {
-        for (generation, (of, _, is_same)) in &mut self.kept {
-            if *of == name {
-                *is_same = false;
-                if generation % 2 == 0 {
-                    self.copies.changed(*generation);
-                }
-            }
-        }
-        self.drop_copies();
-    }
-
-    /// The tier as decisions see it: copies do not count.
-    fn room_of_tier(&self) -> Room {
-        let running = self.running.values().filter(|(job, _)| matches!(job, Job::Make(_)));
-        let expected = running.map(|(job, _)| self.versions[&job.of()].bytes).sum();
-        let limit = self.tier.saturating_sub(self.filled);
-        Room { limit, taken: limit.saturating_sub(self.room()), expected, left: u64::MAX, memory: None }
-    }
-
-    /// A file of the tier is in its place.
-    fn keep(&mut self, generation: u64, (name, bytes): (u8, u64)) {
-        let speeds = Speeds { tier: Some(DRAINS * 10.0), last: Some(DRAINS), are_one: false };
-        let mut room = self.room_of_tier();
-        room.taken += bytes;
-        if self.copies.may_stay(0, bytes, &room, &speeds) {
-            self.kept.insert(generation, (name, bytes, true));
-            self.copies.stays(generation, &path(name), (0, bytes, self.moment()));
-            self.seen.kept += 1;
-        }
-        self.drop_copies();
-    }
-
-    fn settle_copies(&mut self) {
-        if self.has_ended || self.is_terminated {
-            self.copies.end();
-        } else {
-            let room = self.room_of_tier();
-            self.copies.to_go(0, &room);
-            // It is looked at now and then.
-            let changed: Vec<u64> = self.kept.iter().filter(|(_, (.., same))| !same).map(|(of, _)| *of).collect();
-            for generation in &changed {
-                self.copies.changed(*generation);
-            }
-        }
-        self.drop_copies();
-    }
-
-    /// Removes what decisions have let go.
-    fn drop_copies(&mut self) {
-        let (before, left) = (self.kept.len(), self.copies.all());
-        self.kept.retain(|generation, _| left.contains(generation));
-        self.seen.dropped += u32::try_from(before - self.kept.len()).unwrap();
     }
 
     fn room(&self) -> u64 {
