@@ -16,6 +16,7 @@ use super::Supervisor;
 use super::running_jobs::Todo;
 use crate::launch::jobs::stage::kept::{Keeping, KeptCopy};
 use crate::launch::jobs::stage::room::{BLOCK, HEADER};
+use crate::launch::news::News;
 
 /// How often is looked whether a process has given a copy up, and whether the files are what they were. Nobody is led to a copy of one
 /// that is not: this only gives its room back.
@@ -66,11 +67,12 @@ impl Supervisor<'_> {
             are_one: are_real && handed.target.parent().is_some_and(|parent| device(parent) == device(spool.path())),
         };
         let bytes = fs::metadata(&image).ok()?.blocks() * BLOCK;
+        let (names, send) = (self.setup.names.clone(), self.send.clone());
         self.copies.decisions.may_stay(*tier, bytes, &self.room(*tier)?, &speeds).then(|| Keeping {
             generation: handed.generation,
             tier: *tier,
-            names: self.setup.names.clone(),
-            send: self.send.clone(),
+            lead: Box::new(move |name, path| names.keep(name, path)),
+            tell: Box::new(move |copy| drop(send.send(News::Kept(copy)))),
         })
     }
 

@@ -4,8 +4,6 @@ use std::fs::{self, File, FileTimes, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::mpsc::Sender;
 use std::time::{Duration, SystemTime};
 
 use knarr_capture::HandedOver;
@@ -13,8 +11,6 @@ use knarr_names::Identity;
 use rustix::fs::{Stat, fstat};
 
 use super::room::BLOCK;
-use crate::launch::names::Names;
-use crate::launch::news::News;
 
 /// What a copy has at the end of its name.
 const SUFFIX: &str = "copy";
@@ -35,18 +31,23 @@ pub(in crate::launch) struct KeptCopy {
     pub(in crate::launch) bytes: u64,
 }
 
+/// Leads whoever reads the file with an [`Identity`] to the copy at a path.
+type Lead = Box<dyn FnOnce(&str, &Path) -> io::Result<()> + Send>;
+
 /// Keeps a file in its tier when it has moved.
 pub(in crate::launch) struct Keeping {
     pub(in crate::launch) generation: u64,
     pub(in crate::launch) tier: usize,
-    pub(in crate::launch) names: Arc<Names>,
-    pub(in crate::launch) send: Sender<News>,
+    /// How readers hear of it.
+    pub(in crate::launch) lead: Lead,
+    /// How the launcher hears of it.
+    pub(in crate::launch) tell: Box<dyn FnOnce(KeptCopy) + Send>,
 }
 
 impl Keeping {
     /// The file of a directory, which is about to be removed, is in its place, where it has this [`Identity`]. What fails costs the copy.
     pub(in crate::launch::jobs) fn keep(self, directory: &Path, target: &Path, name: String) {
-        let Self { generation, tier, names, send } = self;
+        let Self { generation, tier, lead, tell } = self;
         let Some(image) = HandedOver::whole_path(directory) else { return };
         let path = image.with_extension(SUFFIX);
         let keep = || -> io::Result<u64> {
@@ -58,12 +59,12 @@ impl Keeping {
             copy.set_permissions(Permissions::from_mode(found.mode() & 0o7777))?;
             copy.set_times(FileTimes::new().set_accessed(found.accessed()?).set_modified(found.modified()?))?;
             let bytes = copy.metadata()?.blocks() * BLOCK;
-            names.keep(&name, &path).map(|()| bytes)
+            lead(&name, &path).map(|()| bytes)
         };
         match keep() {
             Ok(bytes) => {
                 let target = target.to_owned();
-                let _ = send.send(News::Kept(KeptCopy { generation, target, name, tier, path, bytes }));
+                tell(KeptCopy { generation, target, name, tier, path, bytes });
             }
             Err(_) => drop(fs::remove_file(path)),
         }
