@@ -229,6 +229,9 @@ LIVES = [
     ),
     # The program writes its files in the tier itself.
     Life("whole, staged", "posix", "cfppsgdpxorgxwpxcfppxA2cfpAcfpx", rule=STAGE, tiers=tiers("640M")),
+    # It is read in the tier when it is in its place, until it is changed.
+    Life("whole, read in the tier", "posix", "cfppxzzzzoaxwpxoax", rule=STAGE, tiers=tiers("64M")),
+    Life("serial, read in the tier", "serial", "cfppxzzzzoaxwpxoax", rule=STAGE, tiers=tiers("64M")),
     # What a killed program has not written yet is lost as without Knarr.
     Life(
         "whole, packed",

@@ -24,10 +24,10 @@ use crate::written::OfLauncher;
 
 /// The page of a run. Programs know by it that their launcher lives.
 pub struct Keeper {
-    page: &'static Page,
+    pub(crate) page: &'static Page,
     /// Locked as long as this lives.
     file: File,
-    path: CString,
+    pub(crate) path: CString,
     notes: Option<Notes>,
     /// Names whose notes could not be changed, and whether their files could not be made.
     stuck: Mutex<BTreeMap<(u64, u64), bool>>,

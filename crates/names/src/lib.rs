@@ -17,12 +17,14 @@
 //! - [`other_nodes`]: names that are pending on other nodes, and [`note`]s about them;
 //! - [`program`]: what a process of the program does: enter a name, look for one, wait, give one up;
 //! - [`written`] and [`lock`]: files that the program itself writes in a tier;
+//! - [`kept`]: copies of files that are in their places;
 //! - [`path`]: a path without memory of the heap;
 //! - [`text`]: text that several processes see;
 //! - [`waiter`]: a call that waits;
 //! - [`launcher`]: what the launcher does;
 //! - [`own`]: what Knarr itself does in a program concerns no pending name.
 
+mod kept;
 mod key;
 mod launcher;
 mod lock;
@@ -34,6 +36,7 @@ mod path;
 mod program;
 mod written;
 
+pub use kept::{Identity, KEPT};
 pub use key::{Directory, Key, last_of};
 pub use launcher::{Began, End, Keeper, Waited, Waits};
 pub use lock::Lock;

@@ -22,6 +22,7 @@ fn text(run: &RunningTiers) -> String {
     let header = [
         ("tier", Align::Left),
         ("holds", Align::Right),
+        ("copies", Align::Right),
         ("of", Align::Right),
         ("MB/s", Align::Right),
         ("emulated MB/s", Align::Right),
@@ -33,6 +34,7 @@ fn text(run: &RunningTiers) -> String {
         vec![
             tier.name.clone(),
             if number == last { none() } else { table::bytes(tier.bytes) },
+            if tier.copies == 0 { none() } else { table::bytes(tier.copies) },
             tier.capacity.map_or_else(none, table::bytes),
             rate(tier.bytes_per_second),
             rate(tier.emulated),
@@ -60,7 +62,7 @@ fn text(run: &RunningTiers) -> String {
 fn json(run: &RunningTiers) -> serde_json::Value {
     let tier = |tier: &HeldTier| {
         serde_json::json!({
-            "name": tier.name, "bytes": tier.bytes, "capacity_bytes": tier.capacity,
+            "name": tier.name, "bytes": tier.bytes, "copies_bytes": tier.copies, "capacity_bytes": tier.capacity,
             "bytes_per_second": tier.bytes_per_second, "emulated_bytes_per_second": tier.emulated,
         })
     };

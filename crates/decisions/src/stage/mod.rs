@@ -13,8 +13,10 @@
 //! 3. a file that has to be local by some time, and is not, is named when that time comes, and once;
 //! 4. a file is accepted, local and durable once each. One that finds no room in a tier is durable without having been local.
 //!
-//! Reading order: here, then [`improve`] (which file is encoded anew, and how well).
+//! Reading order: here, then [`improve`] (which file is encoded anew, and how well), then [`copies`] (which files stay in a tier when they
+//! are in their places).
 
+pub mod copies;
 pub mod improve;
 
 use std::collections::BTreeMap;

@@ -2,6 +2,7 @@
 //! say as the main loop does, and looks after each step whether what was promised holds.
 
 mod checks;
+mod copies;
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +12,7 @@ use knarr_decisions::level::EncodingLevel;
 use knarr_decisions::plan_cache::Family;
 use knarr_decisions::planner::Planner;
 use knarr_decisions::queue::{Class, Cost, JobId, Key, Limits, Next, Queue};
+use knarr_decisions::stage::copies::Copies;
 use knarr_decisions::stage::improve::WaitingFile;
 use knarr_decisions::stage::{Latencies, Stage};
 
@@ -69,12 +71,27 @@ pub(crate) struct Seen {
     pub(crate) recovered: u32,
     pub(crate) lost: u32,
     pub(crate) passed: u32,
+    pub(crate) kept: u32,
+    pub(crate) dropped: u32,
 }
 
 impl Seen {
     pub(crate) fn add(&mut self, other: &Self) {
-        let Self { staged, direct, moved, hastened, improved, stopped, copied, removed, recovered, lost, passed } =
-            other;
+        let Self {
+            staged,
+            direct,
+            moved,
+            hastened,
+            improved,
+            stopped,
+            copied,
+            removed,
+            recovered,
+            lost,
+            passed,
+            kept,
+            dropped,
+        } = other;
         self.staged += staged;
         self.direct += direct;
         self.moved += moved;
@@ -86,6 +103,8 @@ impl Seen {
         self.recovered += recovered;
         self.lost += lost;
         self.passed += passed;
+        self.kept += kept;
+        self.dropped += dropped;
     }
 }
 
@@ -98,7 +117,10 @@ pub(crate) struct Node {
     queue: Queue<Job>,
     stage: Stage,
     planner: Planner,
+    copies: Copies,
     // The world.
+    /// Copies in the tier, by the versions of their files: bytes, and whether the file is as it was.
+    kept: BTreeMap<u64, (u8, u64, bool)>,
     /// Jobs, and whether they count as awaited.
     running: BTreeMap<JobId, (Job, bool)>,
     versions: BTreeMap<u64, Version>,
@@ -138,6 +160,8 @@ impl Node {
             queue: Queue::default(),
             stage: Stage::default(),
             planner: Planner::default(),
+            copies: Copies::default(),
+            kept: BTreeMap::new(),
             running: BTreeMap::new(),
             versions: BTreeMap::new(),
             generation: 0,
@@ -178,6 +202,7 @@ impl Node {
             // It looks again soon, though nothing happens.
             node.settle()?;
             node.settle()?;
+            node.settle_copies();
             node.check()?;
         }
         node.check_end()
@@ -202,6 +227,8 @@ impl Node {
             Event::Close { .. } if self.has_ended => {}
             Event::Close { name, bytes, within } => self.close(name, bytes, within),
             Event::Wait { name } => drop(self.waited_for.insert(name)),
+            Event::Reads { name } => self.reads(name),
+            Event::Changes { name } => self.changes(name),
             Event::Remove { name } => self.remove(name),
             Event::Filled { bytes } => self.filled = bytes,
             Event::Slow { times } => self.slow = times,
@@ -209,6 +236,11 @@ impl Node {
             Event::Short => self.short = true,
             Event::TierLost => {
                 self.tier = 0;
+                let lost: Vec<u64> = self.kept.keys().copied().collect();
+                for generation in &lost {
+                    self.copies.changed(*generation);
+                }
+                self.drop_copies();
                 let mut lost = Vec::new();
                 for (generation, version) in &mut self.versions {
                     if version.image.take().is_some() || !version.in_memory {
@@ -494,6 +526,11 @@ impl Node {
         let seconds = self.now - self.accepted[&generation];
         self.longest.durable = Some(self.longest.durable.unwrap_or(0.0).max(seconds));
         self.placed.insert(version.name, generation);
+        self.copies.replaced(&path(version.name), generation);
+        if let Some((bytes, _)) = version.image {
+            self.keep(generation, (version.name, bytes));
+        }
+        self.drop_copies();
         self.waited_for.remove(&version.name);
         // Older ones that wait were passed by one for which the tier had no room.
         let is_older = |job: &Job| matches!(job, Job::Move(of) if *of < generation && self.versions.get(of).is_some_and(|it| it.name == version.name));

@@ -39,6 +39,10 @@ pub(crate) enum Event {
     Close { name: u8, bytes: u64, within: Option<f64> },
     /// A process waits for a file until it can be read.
     Wait { name: u8 },
+    /// A process reads a file that may have a copy.
+    Reads { name: u8 },
+    /// Somebody changes a file that may have a copy.
+    Changes { name: u8 },
     /// The program removes a file.
     Remove { name: u8 },
     /// Others take so many bytes of the tier, instead of what they took before.
@@ -86,7 +90,7 @@ impl Schedule {
     /// That of a seed. Kinds of events are drawn first: what happens in all schedules hides what happens without it.
     pub(crate) fn of(seed: u64) -> Self {
         let mut random = Random(seed);
-        let kinds: Vec<bool> = (0..8).map(|_| random.is(0.4)).collect();
+        let kinds: Vec<bool> = (0..10).map(|_| random.is(0.4)).collect();
         let names = 1 + random.below(6);
         let tier = random.of(&[0, 1, 60, 200, 2000]) * MB;
         let (mut now, mut events) = (0.0, Vec::new());
@@ -94,7 +98,7 @@ impl Schedule {
             now += random.between(0.0, 3.0) * f64::from(u8::from(random.is(0.7)));
             let name = u8::try_from(random.below(names)).unwrap();
             let bytes = (1 + random.below(80)) * MB;
-            let other = match random.below(8) {
+            let other = match random.below(10) {
                 0 => Event::Wait { name },
                 1 => Event::Remove { name },
                 2 => Event::Filled { bytes: bytes * 3 },
@@ -102,6 +106,8 @@ impl Schedule {
                 4 => Event::Fails,
                 5 => Event::TierLost,
                 6 => Event::Short,
+                7 => Event::Reads { name },
+                8 => Event::Changes { name },
                 _ => Event::Terminated,
             };
             let is_used = kinds[other.kind()] && random.is(0.5);
@@ -144,6 +150,8 @@ impl Event {
             Self::TierLost => 5,
             Self::Short => 6,
             Self::Terminated => 7,
+            Self::Reads { .. } => 8,
+            Self::Changes { .. } => 9,
         }
     }
 }

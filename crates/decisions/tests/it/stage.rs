@@ -54,6 +54,8 @@ fn schedules_reach_what_they_are_for() {
         ("was recovered", seen.recovered),
         ("was lost with its tier", seen.lost),
         ("was passed by a newer one", seen.passed),
+        ("stayed in the tier as a copy", seen.kept),
+        ("had a copy that went", seen.dropped),
     ];
     for (what, count) in counts {
         assert!(count > 20, "a file {what}: {count} times");

@@ -10,6 +10,7 @@ use knarr_names::{Came, Found, Hold, Names, Notes, Over, Path, Writing, here, is
 
 use super::does::Does;
 use super::instead;
+use super::kept;
 use super::next::{Answer, errno, fail};
 use super::path::Target;
 use super::plain;
@@ -27,6 +28,7 @@ pub(crate) fn asked<A: Answer>(uses: impl FnOnce() -> Use, call: impl Fn() -> A)
                 || names.notes().is_some()
                 || names.has_transfers()
                 || names.writes_in_tiers()
+                || names.has_copies()
                 || names.packs_when_closed()
                 || sibling_files::has_any()
                 || by_name::any() =>
@@ -108,6 +110,12 @@ fn pending<A: Answer>(names: &Names, uses: &Use, call: &dyn Fn() -> A) -> A {
         if let Some(answer) = whole::move_directory(names, uses, call) {
             return answer;
         }
+    }
+    if held.is_none()
+        && names.has_copies()
+        && let Some(answer) = kept::read(names, uses, call)
+    {
+        return answer;
     }
     let answer = call();
     let is_absent = answer.has_failed() && errno() == libc::ENOENT;

@@ -74,6 +74,11 @@ impl Does {
         self.takes_name() || matches!(self, Self::OpensOrMakes | Self::Changes)
     }
 
+    /// It may change a file that is there, or what has its name.
+    pub(crate) fn may_change(self) -> bool {
+        self.changes_file() || matches!(self, Self::Opens | Self::MovesFrom | Self::Prepares)
+    }
+
     pub(crate) fn removes(self) -> bool {
         matches!(self, Self::Removes | Self::RemovesAny)
     }

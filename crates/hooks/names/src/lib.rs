@@ -12,6 +12,7 @@
 //! - [`transferred`]: names of files that come from other components, or go to some;
 //! - [`whole`]: files that the program writes in a tier;
 //! - [`plain`]: files that it writes where they are to be, and that are packed when they are closed;
+//! - [`kept`]: files in their places that have a copy in a tier;
 //! - [`signals`]: what may not happen while a lock is held;
 //! - [`instead`]: another path in place of one of a call;
 //! - [`next`]: the function of the same name in the libraries behind this one, which does the work;
@@ -27,6 +28,7 @@ mod calls;
 mod does;
 mod hooks;
 mod instead;
+mod kept;
 mod next;
 mod path;
 mod plain;

@@ -5,8 +5,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use knarr_names::{Directory, Key, Names, Notes, last_of};
-use rustix::fs::{AtFlags, CWD, FileType, readlinkat_raw, statat};
+use knarr_names::{Directory, Identity, Key, Names, Notes, last_of};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, openat, readlinkat_raw, statat};
 use rustix::io::Errno;
 
 use super::does::Does;
@@ -138,6 +138,21 @@ impl Name {
             (_, Some(error)) => Err(error),
             _ => Ok(None),
         }
+    }
+
+    /// That of the file that the path leads to.
+    pub(crate) fn identity(&self, follows: bool) -> Option<Identity> {
+        let (from, path) = self.parts()?;
+        let flags = if follows { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
+        Identity::of(&statat(from, path, flags).ok()?)
+    }
+
+    /// The same of a file that this process may read, as the system says when it is opened.
+    pub(crate) fn identity_opened(&self, follows: bool) -> Option<Identity> {
+        let (from, path) = self.parts()?;
+        let link = if follows { OFlags::empty() } else { OFlags::NOFOLLOW };
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC | link;
+        Identity::of(&fstat(openat(from, path, flags, Mode::empty()).ok()?).ok()?)
     }
 
     /// The directory that the path counts from, and the path.

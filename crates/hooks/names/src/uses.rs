@@ -18,7 +18,9 @@ pub(crate) struct Use {
     pub(crate) other: Option<(Name, Does)>,
     /// The call returns a descriptor, as libraries for files of data use it.
     pub(crate) gives_descriptor: bool,
-    /// The call changes nothing: a copy of the file serves it as well.
+    /// The call changes nothing.
+    pub(crate) only_reads: bool,
+    /// What waits in a tier serves it as well as the file in its place.
     pub(crate) reads: bool,
     /// This thread has locked what the program writes in tiers.
     pub(crate) is_locked: bool,
@@ -38,6 +40,7 @@ impl Use {
             follows: true,
             other: None,
             gives_descriptor: false,
+            only_reads: false,
             reads: false,
             is_locked: false,
             makes: None,
@@ -45,7 +48,7 @@ impl Use {
     }
 
     pub(crate) fn reading(self, reads: bool) -> Self {
-        Self { reads, ..self }
+        Self { only_reads: reads, reads, ..self }
     }
 
     pub(crate) fn making(self, makes: Option<Makes>) -> Self {

@@ -17,7 +17,7 @@ use crate::page::text::Text;
 use crate::page::waiter::Waiter;
 
 /// Tells a page that is complete, and of this layout.
-pub(crate) const MARK: u64 = u64::from_le_bytes(*b"knarrN03");
+pub(crate) const MARK: u64 = u64::from_le_bytes(*b"knarrN04");
 
 /// Names that may be pending at a time. Who enters one more waits. With so many a page is smaller than a mebibyte.
 pub(crate) const ENTRIES: usize = 2048;
@@ -77,6 +77,10 @@ pub(crate) struct Head {
     pub(crate) packs_when_closed: AtomicU32,
     /// The length of the longest file that the program has written in a tier and has closed. MiB.
     pub(crate) longest: AtomicU32,
+    /// Files in their places that have a copy in a tier.
+    pub(crate) kept: AtomicU32,
+    /// How often somebody has opened such a copy to read.
+    pub(crate) copies_read: AtomicU64,
     /// Changes when the launcher has something to look at. It sleeps on it.
     pub(crate) bell: AtomicU32,
     /// Changes when an entry gets free. Who finds none sleeps on it.

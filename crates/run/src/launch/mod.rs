@@ -38,6 +38,7 @@ pub use spools::waiting::{HeldTier, RunningTiers, running_tiers};
 pub use start::joined::join;
 pub use start::options::Options;
 pub use start::program::{CANNOT_BEGIN, NotStarted};
+pub use supervisor::CopiesUsed;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -95,6 +96,8 @@ pub struct Ran {
     pub forecasts: Option<Forecasts>,
     /// How long these took to be safe.
     pub latencies: Latencies,
+    /// What copies of files in their places were good for.
+    pub copies: CopiesUsed,
     /// Calls that have waited for files that were not there yet.
     pub name_waits: NameWaits,
     /// What the engine was made of.
@@ -132,10 +135,11 @@ impl Launch {
         };
         let watched = std::mem::take(&mut setup.watched);
         let watches = Watches::start(watched, &setup.engine, &setup.means, &setup.notices)?;
-        let Supervised { code, files, calls_seen, usage, forecasts, latencies } = match supervise(&setup, &watches)? {
-            Ok(supervised) => supervised,
-            Err(not_started) => return Ok(Err(not_started)),
-        };
+        let Supervised { code, files, calls_seen, usage, forecasts, latencies, copies } =
+            match supervise(&setup, &watches)? {
+                Ok(supervised) => supervised,
+                Err(not_started) => return Ok(Err(not_started)),
+            };
         let (files, steps) = (files.into_list(), watches.finish());
         // What a signal stopped is told by the exit code, unless the program has a failure of its own to tell.
         let code = setup.signals.stopped_code().filter(|_| code == 0).unwrap_or(code);
@@ -166,6 +170,7 @@ impl Launch {
             usage,
             forecasts,
             latencies,
+            copies,
             name_waits,
             means: setup.means,
             node,

@@ -2,11 +2,12 @@
 //! that: it says when the file is there, makes what is waited for first, and tells users who waits for long.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use knarr_capture::{HandedOver, place_of};
 use knarr_flow::engine::Progress;
@@ -165,6 +166,30 @@ impl Names {
     pub(super) fn stage(&self, directory: &Path, path: &Path) -> bool {
         // Otherwise it is waited for until it is in its place.
         self.keeper.as_ref().zip(place_of(directory)).is_none_or(|(keeper, place)| keeper.stage(place, path).is_ok())
+    }
+
+    /// Whoever only reads the file with this [`knarr_names::Identity`] reads its copy at `path` from now on.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub(super) fn keep(&self, name: &str, path: &Path) -> io::Result<()> {
+        let keeper = self.keeper.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        keeper.keep(name, path)
+    }
+
+    /// When a copy was last read; `None` if somebody may have changed the file since.
+    pub(super) fn copy_was_read(&self, name: &str) -> Option<SystemTime> {
+        self.keeper.as_ref()?.copy_was_read(name)
+    }
+
+    /// Nobody is led to a copy any more.
+    pub(super) fn drop_copy(&self, name: &str) {
+        self.keeper.iter().for_each(|keeper| keeper.drop_copy(name));
+    }
+
+    /// How often somebody has opened a copy to read.
+    pub(super) fn copies_read(&self) -> u64 {
+        self.keeper.as_ref().map_or(0, Keeper::copies_read)
     }
 
     /// The launcher gets on with files.

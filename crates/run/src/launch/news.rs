@@ -13,6 +13,7 @@ use knarr_choose::plan::Plan;
 use knarr_routes::compress::Repacked;
 
 use super::jobs::stage::improve::Improved;
+use super::jobs::stage::kept::KeptCopy;
 use super::outcome::Outcome;
 use knarr_decisions::queue::JobId;
 
@@ -28,6 +29,8 @@ pub(super) enum News {
     Short(JobId),
     /// A file waits in a tier.
     Staged(JobId, Box<StagedFile>),
+    /// A copy of a file that is in its place stays in a tier.
+    Kept(KeptCopy),
     /// What is there of the file in a directory is encoded, or why it is not.
     Ahead(JobId, PathBuf, Result<Box<Plan>>),
     /// A file that waits in a tier was encoded anew, or why it was not.

@@ -3,6 +3,7 @@
 
 mod asked;
 mod begin;
+mod copies;
 mod done;
 mod evacuation;
 mod finish;
@@ -46,6 +47,8 @@ use super::start::learned;
 use super::start::prepare::RunSetup;
 use super::start::program::{self, GRACE};
 use super::waiting::Waiting;
+pub use copies::CopiesUsed;
+use copies::KeptCopies;
 use evacuation::Evacuation;
 use knarr_capture::processes::System;
 use knarr_decisions::ledger::Ledger;
@@ -84,6 +87,8 @@ pub(super) struct Supervisor<'a> {
     choosing: ChoosingCosts,
     /// What becomes of files that wait in tiers.
     stage: Stage,
+    /// Copies of those that are in their places.
+    copies: KeptCopies,
     load: Load,
     monitored: Monitored,
     since: Instant,
@@ -146,6 +151,7 @@ impl<'a> Supervisor<'a> {
             planner: planner(setup),
             choosing: ChoosingCosts::default(),
             stage: Stage::default(),
+            copies: KeptCopies::default(),
             load: Load::new(),
             monitored: Monitored::of(setup.snapshot.spool.as_ref()),
             since: Instant::now(),
@@ -194,6 +200,7 @@ impl<'a> Supervisor<'a> {
                 }
                 Ok(News::Done(job, outcome, made)) => self.done(job, outcome, made),
                 Ok(News::Short(job)) => self.again_with_more(job),
+                Ok(News::Kept(copy)) => self.kept(copy),
                 Ok(News::Staged(job, file)) => self.drain(job, *file),
                 Ok(News::Ahead(job, directory, plan)) => {
                     self.jobs.queue.end(job);
@@ -248,6 +255,7 @@ impl<'a> Supervisor<'a> {
             self.try_again();
             self.improve();
             self.begin_next();
+            self.settle_copies();
             self.share_threads();
             if let Some((status, since)) = self.ended
                 && !self.jobs.queue.is_running()

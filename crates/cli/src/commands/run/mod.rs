@@ -14,7 +14,7 @@ use knarr_choose::plan::Plan;
 use knarr_config::Machine;
 use knarr_routes::compress::notes;
 use knarr_run::launch::{
-    CANNOT_BEGIN, Done, Ended, Latencies, Launch, NameWaits, Options, Ran, SpoolUsage, packed, undelivered,
+    CANNOT_BEGIN, CopiesUsed, Done, Ended, Latencies, Launch, NameWaits, Options, Ran, SpoolUsage, packed, undelivered,
 };
 use knarr_worker::Worker;
 use knarr_worker::means::Means;
@@ -85,6 +85,7 @@ fn recover(arguments: &Run, directory: &Path) -> Result<u8> {
             usage: SpoolUsage::default(),
             forecasts: None,
             latencies: Latencies::default(),
+            copies: CopiesUsed::default(),
             name_waits: NameWaits::default(),
             means,
             node: None,
@@ -135,8 +136,8 @@ fn say(arguments: &Run, ran: &Ran) -> Result<()> {
             }
             let forecasts = ran.forecasts.as_ref().map(Summary::forecasts).unwrap_or_default();
             let (spool, tiers) = (Summary::spool(&ran.usage), Summary::tiers(&ran.usage));
-            let lines =
-                [spool, tiers, Summary::latencies(&ran.latencies), forecasts, Summary::name_waits(&ran.name_waits)];
+            let (latencies, copies) = (Summary::latencies(&ran.latencies), Summary::copies(&ran.copies));
+            let lines = [spool, tiers, latencies, copies, forecasts, Summary::name_waits(&ran.name_waits)];
             for line in lines.iter().filter(|line| !line.is_empty()) {
                 errln!("{line}");
             }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use knarr_array::error::ErrorKind;
 use knarr_run::launch::{
-    Became, Crossed, Done, Forecasts, Latencies, LossyTransfer, NameWaits, Ran, Row, SpoolUsage, TierUsage, packed,
+    Became, CopiesUsed, Crossed, Done, Forecasts, Latencies, LossyTransfer, NameWaits, Ran, Row, SpoolUsage, TierUsage,
+    packed,
 };
 
 use super::estimates;
@@ -118,6 +119,18 @@ impl Summary<'_> {
         format!("Files were {local}in their places {durable:.1} s after they were closed, at most.")
     }
 
+    /// What stayed in tiers when it was in its place, and how often that was read; empty if nothing did.
+    pub(super) fn copies(copies: &CopiesUsed) -> String {
+        let CopiesUsed { files, most_bytes, reads } = *copies;
+        if files == 0 {
+            return String::new();
+        }
+        let (files, bytes) =
+            (table::count(usize::try_from(files).unwrap_or(usize::MAX), "file"), table::bytes(most_bytes));
+        let reads = if reads == 1 { "once".to_owned() } else { format!("{reads} times") };
+        format!("Copies of {files} stayed in tiers ({bytes} at most), and were opened {reads} to read.")
+    }
+
     /// At which levels files were encoded that waited in tiers, and how well that was predicted.
     pub(super) fn forecasts(forecasts: &Forecasts) -> String {
         let of = |level: &(&str, u32)| format!("{} at level '{}'", table::count(level.1 as usize, "file"), level.0);
@@ -192,6 +205,7 @@ impl Summary<'_> {
             "spool": {"memory_bytes": ran.usage.memory_bytes, "disk_bytes": ran.usage.disk_bytes},
             "tiers": ran.usage.tiers.iter().map(tier_json).collect::<Vec<_>>(),
             "longest_until": {"local_s": ran.latencies.local, "durable_s": ran.latencies.durable},
+            "copies": {"files": ran.copies.files, "most_bytes": ran.copies.most_bytes, "reads": ran.copies.reads},
             "forecasts": ran.forecasts.as_ref().map(forecasts_json), "files": self.files.iter().map(json).collect::<Vec<_>>(),
         });
         let mut all = crate::report::document(result, &failed, totals);

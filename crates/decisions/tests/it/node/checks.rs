@@ -70,6 +70,7 @@ impl Node {
     pub(super) fn check(&mut self) -> Checked {
         self.check_improving()?;
         self.check_awaited()?;
+        self.check_copies()?;
         for (generation, version) in &self.versions {
             let is_due = self.due.get(&version.name).is_some_and(|due| due.contains(generation));
             if is_due && !version.in_memory && !version.copied && version.image.is_none() {
@@ -86,6 +87,26 @@ impl Node {
                     return Err(format!("{generation} of file {name} was accepted, and nobody knows it"));
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Copies are of files in their places, as they are, and cost nobody room.
+    fn check_copies(&self) -> Checked {
+        for (generation, (name, ..)) in &self.kept {
+            if self.placed.get(name) != Some(generation) {
+                return Err(format!("{generation} has a copy, and {:?} is in its place", self.placed.get(name)));
+            }
+        }
+        if let Some((of, _)) = self.kept.iter().find(|(_, (.., is_same))| !is_same) {
+            return Err(format!("{of} was changed, and has a copy"));
+        }
+        if (self.has_ended || self.is_terminated) && !self.kept.is_empty() {
+            return Err(format!("copies stay: {:?}", self.kept));
+        }
+        let bytes: u64 = self.kept.values().map(|(_, bytes, _)| bytes).sum();
+        if bytes > 0 && bytes > self.room() {
+            return Err(format!("copies take {bytes} bytes, and {} are left", self.room()));
         }
         Ok(())
     }

@@ -33,6 +33,7 @@ use crate::launch::jobs::closed::is_short;
 use crate::launch::jobs::kind::kind_of;
 use crate::launch::jobs::packed::PackedFiles;
 use crate::launch::jobs::stage::drain::{Drain, Way};
+use crate::launch::jobs::stage::kept::Keeping;
 use crate::launch::jobs::stage::packed::Packing;
 use crate::launch::jobs::stage::room::{Staging, summed};
 use crate::launch::jobs::stage::seal::Seal;
@@ -106,7 +107,7 @@ impl Task for Deliver {
             let staged = write_source(engine, source, output, &settings, &options, progress)
                 .and_then(|made| reserved.keep(&directory, (Repacked { input_bytes: plain_bytes, ..made }, false)));
             match staged {
-                Ok((repacked, is_file)) => return Ok(Made { repacked, is_file, is_staged: true }),
+                Ok((repacked, is_file)) => return Ok(Made { repacked, is_file, is_staged: true, placed: None }),
                 // Others have filled the tier.
                 Err(error) if error.kind() == ErrorKind::Write => {}
                 Err(error) => return Err(error),
@@ -122,7 +123,7 @@ impl Task for Deliver {
             way.to_bucket(url, engine, progress)?;
             handed.note_made(&directory);
             let repacked = Repacked { input_bytes: plain_bytes, ..made };
-            return Ok(Made { repacked, is_file: false, is_staged: false });
+            return Ok(Made { repacked, is_file: false, is_staged: false, placed: None });
         }
         let made = match write_source(engine, source, (&output, kind), &settings, &options, progress) {
             // The program does not know of Zarr.
@@ -139,7 +140,7 @@ impl Task for Deliver {
         if let Some(last) = staging.as_ref().and_then(Staging::last) {
             last.pass(made.output_bytes);
         }
-        Ok(Made { repacked: Repacked { input_bytes: plain_bytes, ..made }, is_file, is_staged: false })
+        Ok(Made { repacked: Repacked { input_bytes: plain_bytes, ..made }, is_file, is_staged: false, placed: None })
     }
 }
 
@@ -358,6 +359,8 @@ pub(in crate::launch) struct DeliverJob {
     pub(in crate::launch) staging: Option<Staging>,
     /// How well it is encoded, if that is not what its rule says.
     pub(in crate::launch) level: Option<EncodingLevel>,
+    /// It stays in its tier when it has moved.
+    pub(in crate::launch) keeping: Option<Keeping>,
     /// If the program itself has written it in a tier, it is packed there.
     pub(in crate::launch) is_packed: bool,
     pub(in crate::launch) workers: Arc<Pool>,
@@ -390,12 +393,12 @@ const ATTEMPTS: usize = 2;
 
 impl DeliverJob {
     /// Delivers. Values whose file is in place leave the spool; the others stay.
-    pub(in crate::launch) fn run(self) -> Delivered {
+    pub(in crate::launch) fn run(mut self) -> Delivered {
         let mut died = None;
         for _ in 0..ATTEMPTS {
             match self.ask(died.is_some()) {
                 Ok(Made { repacked, is_staged: true, .. }) => return Delivered::Staged(Box::new(repacked)),
-                Ok(Made { repacked, is_file, .. }) => {
+                Ok(Made { repacked, is_file, placed, .. }) => {
                     let input = self.handed.target.clone();
                     let output = if is_file { input.clone() } else { self.handed.rule.made_of(&input) };
                     // Who opens the file waits until its values have left the spool.
@@ -403,6 +406,9 @@ impl DeliverJob {
                         && let Err(error) = self.packed.note(&output, &repacked.as_made)
                     {
                         return Delivered::Is(self.failed(error));
+                    }
+                    if let Some((keeping, name)) = self.keeping.take().zip(placed) {
+                        keeping.keep(&self.directory, &input, name);
                     }
                     self.handed.hand_on(&self.directory, &self.spools);
                     if self.may_be_read() {
@@ -449,7 +455,8 @@ impl DeliverJob {
             }
         }
         if waits() {
-            let task = Drain { directory, handed, staging, was_made: self.was_made };
+            let (was_made, is_kept) = (self.was_made, self.keeping.is_some());
+            let task = Drain { directory, handed, staging, was_made, is_kept };
             return self.workers.ask(&task, &self.share, &self.cancel, &*self.progress);
         }
         let (found, command, when) = (self.found.clone(), self.command.clone(), self.when.clone());

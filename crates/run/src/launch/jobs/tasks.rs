@@ -50,6 +50,8 @@ pub(crate) struct Made {
     pub(in crate::launch::jobs) is_file: bool,
     /// It waits in a tier.
     pub(in crate::launch::jobs) is_staged: bool,
+    /// What it is known by in its place, if a copy of it is to stay in a tier.
+    pub(in crate::launch::jobs) placed: Option<String>,
 }
 
 /// Has this process deny new files the permissions that the program denies them, until it is dropped.

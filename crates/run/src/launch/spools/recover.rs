@@ -146,6 +146,7 @@ pub fn recover(
                     earlier: None,
                     staging: None,
                     level: None,
+                    keeping: None,
                     is_packed: handed.rule.packs_when_closed() && handed.rule.pattern.matches(&target),
                     workers: Arc::clone(&workers),
                     share: Share::of_all(engine.jobs),

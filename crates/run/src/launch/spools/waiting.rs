@@ -1,12 +1,15 @@
 //! What waits in the tiers of the runs that go on on this node, as anybody sees it who looks: for `knarr tiers`.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use knarr_capture::{HandedOver, Image, TierPlace, accounts_of, memory_of, places_of, tier_of};
+use knarr_capture::{HandedOver, Image, TierPlace, accounts_of, memory_of, places_of, tier_holding, tier_of};
+use knarr_names::KEPT;
+use knarr_tier::Purpose;
 use serde_json::Value;
 
 use super::copies::spools_of;
+
 use super::spool::{SHARED_MEMORY, is_abandoned, launcher_of, spools};
 
 /// A run with tiers that goes on.
@@ -31,6 +34,8 @@ pub struct HeldTier {
     pub name: String,
     /// Bytes that it holds now; what the last tier has got is not counted.
     pub bytes: u64,
+    /// Bytes of copies there, of files that are in their places. They are not among the others, and go as soon as their room is needed.
+    pub copies: u64,
     /// Bytes that it may hold; `None` for what the file system has.
     pub capacity: Option<u64>,
     /// Bytes a second that it took lately; `None` before anything was written.
@@ -68,15 +73,24 @@ fn of(spool: &Path) -> Option<RunningTiers> {
     let mut tiers = vec![HeldTier {
         name: "memory".to_owned(),
         bytes: memory.taken().bytes,
+        copies: 0,
         capacity: Some(memory.limit().bytes),
         bytes_per_second: memory.bytes_per_second(),
         emulated: None,
     }];
+    let copies = fs::read_dir(spool.join(KEPT)).into_iter().flatten().flatten();
+    let copies: Vec<PathBuf> = copies.filter_map(|link| fs::read_link(link.path()).ok()).collect();
+    let copies_below = |tier: &Path| {
+        let here = copies.iter().filter(|copy| copy.starts_with(tier));
+        let takes = |copy: &PathBuf| Some(tier_holding(spool, copy).counts(&fs::metadata(copy).ok()?, Purpose::Values));
+        here.filter_map(takes).sum()
+    };
     let tier = |number: usize, place: &TierPlace, is_last: bool| {
         let account = tier_of(&accounts, number);
         HeldTier {
             name: place.name.clone(),
             bytes: if is_last { 0 } else { account.taken().bytes },
+            copies: copies_below(&place.path),
             capacity: place.capacity,
             bytes_per_second: account.bytes_per_second(),
             emulated: place.rate,

@@ -18,7 +18,7 @@ use crate::launch::spools::spool_usage::SpoolUsage;
 use crate::launch::start::learned;
 use crate::launch::start::prepare::RunSetup;
 use crate::launch::start::program::{self, NotStarted, Signals};
-use crate::launch::supervisor::Supervisor;
+use crate::launch::supervisor::{CopiesUsed, Supervisor};
 use knarr_capture::processes::any_of_run;
 use knarr_decisions::planner::Forecasts;
 use knarr_decisions::stage::Latencies;
@@ -43,6 +43,8 @@ pub(in crate::launch) struct Supervised {
     pub(in crate::launch) forecasts: Option<Forecasts>,
     /// How long these took to be safe.
     pub(in crate::launch) latencies: Latencies,
+    /// What copies of files were good for.
+    pub(in crate::launch) copies: CopiesUsed,
 }
 
 /// Starts the program, waits for it, and packs what it closes.
@@ -97,12 +99,13 @@ pub(in crate::launch) fn supervise(setup: &RunSetup, watches: &Watches) -> Resul
         .map(|spool| SpoolUsage::of(spool.path(), setup.snapshot.spool.as_ref()))
         .unwrap_or_default();
     let (calls_seen, forecasts, latencies) = (supervisor.calls_seen(), supervisor.forecasts(), supervisor.latencies());
+    let copies = supervisor.copies_used();
     if let Some(profile) = setup.means.profile().filter(|_| forecasts.is_some())
         && let Err(error) = learned::save(profile, supervisor.learned())
     {
         setup.notices.warn(&format!("what was learned of files is not kept for later runs: {error}"));
     }
-    Ok(Ok(Supervised { code, files, calls_seen, usage, forecasts, latencies }))
+    Ok(Ok(Supervised { code, files, calls_seen, usage, forecasts, latencies, copies }))
 }
 
 /// Waits for the program that comes, if one does, and says how it has ended.

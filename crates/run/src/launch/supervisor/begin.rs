@@ -326,6 +326,8 @@ impl Supervisor<'_> {
         let names = Arc::clone(&self.setup.names);
         let (staging, spools) = self.staging(&handed);
         let staged_one = handed.clone();
+        let is_moved = matches!(running.todo, Todo::Drain { .. });
+        let keeping = if is_moved { self.keeping(&directory, &handed) } else { None };
         let job = DeliverJob {
             directory: directory.clone(),
             spools: self.spools(),
@@ -333,6 +335,7 @@ impl Supervisor<'_> {
             earlier,
             staging,
             level,
+            keeping,
             is_packed,
             handed,
             workers: Arc::clone(&self.jobs.workers),

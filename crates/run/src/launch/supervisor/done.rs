@@ -103,6 +103,7 @@ impl Supervisor<'_> {
             Some(generation) if matches!(outcome, Outcome::Packed(_)) => {
                 self.stage.durable(generation, self.now());
                 self.supersede(&path, generation);
+                self.drop_older_copies(&path, generation);
             }
             Some(generation) => self.stage.gone(generation),
             None => {}

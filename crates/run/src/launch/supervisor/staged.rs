@@ -30,7 +30,7 @@ const USUAL_DRAIN: f64 = 200e6;
 /// The tiers as they are looked at before each decision: opened once.
 pub(super) struct Monitored {
     /// Those in which files wait.
-    waiting: Vec<Arc<dyn Tier>>,
+    pub(super) waiting: Vec<Arc<dyn Tier>>,
     /// What is counted of the last one.
     last: Option<Account>,
 }

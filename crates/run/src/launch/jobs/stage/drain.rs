@@ -16,6 +16,7 @@ use knarr_routes::compress::Repacked;
 use knarr_tier::{Account, Bucket, Space};
 use serde::{Deserialize, Serialize};
 
+use super::kept::Unnamed;
 use super::room::{PIECE, Staging};
 use crate::launch::jobs::exchange::copy_attributes;
 use crate::launch::jobs::tasks::{Made, Mask};
@@ -31,6 +32,8 @@ pub(crate) struct Drain {
     pub(in crate::launch::jobs) staging: Option<Staging>,
     /// An older version was made in this recovery: it is replaced.
     pub(in crate::launch::jobs) was_made: bool,
+    /// A copy of it is to stay in the tier.
+    pub(in crate::launch::jobs) is_kept: bool,
 }
 
 impl Task for Drain {
@@ -38,7 +41,7 @@ impl Task for Drain {
     type Answer = Made;
 
     fn run(self, engine: &Engine, progress: &dyn Progress) -> Result<Made> {
-        let Self { directory, handed, staging, was_made } = self;
+        let Self { directory, handed, staging, was_made, is_kept } = self;
         let _mask = handed.umask.map(Mask::of_program);
         handed.forget_made(&directory)?;
         let gone = || Error::corrupt("the file that waited in a tier is gone").at(directory.display().to_string());
@@ -46,12 +49,12 @@ impl Task for Drain {
         let Image { bytes, checksum, made: (repacked, is_file) } = image;
         let way = Way::of((&path, bytes, checksum), &handed, (staging.as_ref(), was_made))?;
         let made = handed.rule.made_of(&handed.target);
-        match url_of(&made).filter(|_| handed.rule.place.is_some()) {
-            Some(url) => way.to_bucket(url, engine, progress)?,
-            None => way.to_file(&handed, &directory, engine, progress)?,
-        }
+        let placed = match url_of(&made).filter(|_| handed.rule.place.is_some()) {
+            Some(url) => way.to_bucket(url, engine, progress).map(|()| None)?,
+            None => way.to_file((&handed, &directory), is_kept, engine, progress)?,
+        };
         handed.note_made(&directory);
-        Ok(Made { repacked, is_file, is_staged: false })
+        Ok(Made { repacked, is_file, is_staged: false, placed })
     }
 }
 
@@ -87,8 +90,14 @@ impl<'a> Way<'a> {
         Ok(Self { path, source, bytes, checksum, cap, last, account, may_replace })
     }
 
-    /// Puts the file below its name, with what the program has said of it.
-    fn to_file(&self, handed: &HandedOver, directory: &Path, engine: &Engine, progress: &dyn Progress) -> Result<()> {
+    /// Puts the file below its name, with what the program has said of it. Returns what it is known by there if a copy of it `is_kept`.
+    fn to_file(
+        &self,
+        (handed, directory): (&HandedOver, &Path),
+        is_kept: bool,
+        engine: &Engine,
+        progress: &dyn Progress,
+    ) -> Result<Option<String>> {
         let target = &handed.target;
         let mut output = AtomicFile::create(target, handed.replaces(target, directory))?;
         let took = self.read(engine, progress, &mut |piece, at| {
@@ -102,7 +111,9 @@ impl<'a> Way<'a> {
         if handed.reserved.is_some() {
             bring_attributes(&self.source, &mut output).map_err(|error| Error::write(target, &error))?;
         }
-        self.finish(took, || output.publish().map(drop))
+        let unnamed = is_kept.then(|| Unnamed::of(output.file())).flatten();
+        self.finish(took, || output.publish().map(drop))?;
+        Ok(unnamed.and_then(|unnamed| unnamed.named(target)))
     }
 
     /// Puts the file into a bucket.
@@ -200,6 +211,8 @@ fn bring_attributes(source: &File, output: &mut AtomicFile) -> std::io::Result<(
         let _ = std::os::unix::fs::fchown(file, Some(found.uid()), Some(found.gid()));
     }
     copy_attributes(source, file);
-    output.set_times(FileTimes::new().set_accessed(found.accessed()?).set_modified(found.modified()?));
+    let times = FileTimes::new().set_accessed(found.accessed()?).set_modified(found.modified()?);
+    output.file().set_times(times)?;
+    output.set_times(times);
     Ok(())
 }

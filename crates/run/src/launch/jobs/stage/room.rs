@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// Bytes that are read at a time.
 pub(super) const PIECE: usize = 4 << 20;
 /// Bytes that a file may have beside its values, as a rule.
-const HEADER: u64 = 1 << 20;
+pub(in crate::launch) const HEADER: u64 = 1 << 20;
 
 /// The tiers in which files may wait, and those of this run's spool in them.
 #[derive(Debug, Clone, Serialize, Deserialize)]

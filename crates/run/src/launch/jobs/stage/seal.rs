@@ -62,6 +62,6 @@ impl Task for Seal {
             }
             Err(why) => waits(&path, Repacked::as_it_is(engine, found.len(), &why, begin.elapsed().as_secs_f64()))?,
         };
-        Ok(Made { repacked, is_file: false, is_staged: true })
+        Ok(Made { repacked, is_file: false, is_staged: true, placed: None })
     }
 }
