@@ -38,8 +38,12 @@ LEARNED = {
     ],
     "variables": [],
 }
-# A file of noise moves first, for seconds.
+# A file of noise moves first, and the others are written when it is held.
 PROGRAM = """
+def hold():
+    while not os.path.exists("held noise"):
+        time.sleep(0.01)
+
 def contents(number, rows):
     random = np.random.default_rng(number)
     smooth = np.sin(np.linspace(0, 90, rows)) * 40 + random.standard_normal(rows) * 0.05
@@ -81,7 +85,7 @@ def encoded_again(fast: Path) -> list[Path]:  # noqa: F811
 def test_what_waits_becomes_smaller_and_readers_see_the_same(run, fast, config):  # noqa: F811
     """Also one that has it open while it is exchanged."""
     reads = f"""
-time.sleep(1)
+hold()
 put(0, {ROWS})
 wanted = contents(0, {ROWS})
 with h5py.File("a0.h5") as early:
@@ -99,6 +103,7 @@ open("read", "w")
 """
     process = run.start(*script(PROGRAM + reads), config=config)
     with nothing_moves(run.folder):
+        (run.folder / "held noise").touch()
         until(lambda: (run.folder / "opened").exists(), "nothing is opened", of=process)
         until(lambda: len(encoded_again(fast)) == 1, "nothing is encoded again", of=process)
         (packed,) = encoded_again(fast)
@@ -133,7 +138,7 @@ def workers_that_encode_again(fast: Path) -> list[int]:  # noqa: F811
 def test_new_values_are_encoded_though_somebody_encodes_again(run, knarr, fast, config):  # noqa: F811
     """Who does so is stopped, even if it does not hear that. The room that it has taken is given back."""
     writes = f"""
-time.sleep(1)
+hold()
 put(0, {4 * ROWS})
 while not os.path.exists("held"):
     time.sleep(0.01)
@@ -149,6 +154,7 @@ put(1, {ROWS})
         return sum(path.stat().st_blocks * 512 for path in fast.glob("knarr-spool-*/*.*") if path.is_file())
 
     with nothing_moves(run.folder):
+        (run.folder / "held noise").touch()
         (held,) = until(lambda: workers_that_encode_again(fast)[:1], "nothing is encoded again", of=process)
         with_signal(held, signal.SIGSTOP)
         (run.folder / "held").touch()
@@ -164,9 +170,10 @@ put(1, {ROWS})
 
 def test_a_file_that_was_damaged_is_not_encoded_again(run, knarr, fast, config):  # noqa: F811
     """It would have a checksum of what is wrong."""
-    writes = f"\ntime.sleep(1)\nput(0, {4 * ROWS})\n"
+    writes = f"\nhold()\nput(0, {4 * ROWS})\n"
     process = run.start(*script(PROGRAM + writes), config=config)
     with nothing_moves(run.folder):
+        (run.folder / "held noise").touch()
         (held,) = until(lambda: workers_that_encode_again(fast)[:1], "nothing is encoded again", of=process)
         with_signal(held, signal.SIGSTOP)
         (image,) = [path for path in fast.glob("knarr-spool-*/*.image") if path.stat().st_size > 3_500_000]
@@ -192,9 +199,10 @@ def test_a_file_that_was_damaged_is_not_encoded_again(run, knarr, fast, config):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_whoever_is_killed_while_files_are_encoded_again_loses_none(run, knarr, fast, config, seed):  # noqa: F811
-    writes = f"\ntime.sleep(1)\nfor number in range(3):\n    put(number, {ROWS})\ntime.sleep(600)\n"
+    writes = f"\nhold()\nfor number in range(3):\n    put(number, {ROWS})\ntime.sleep(600)\n"
     process = run.start(*script(PROGRAM + writes), config=config, start_new_session=True)
     with nothing_moves(run.folder):
+        (run.folder / "held noise").touch()
         until(lambda: len(staged_files(fast)) == 4, "files are not encoded", of=process)
         until(lambda: workers_that_encode_again(fast) or encoded_again(fast), "nothing is encoded again", of=process)
         time.sleep(random.Random(seed).random() * 0.6)

@@ -51,6 +51,7 @@ pub use copies::CopiesUsed;
 use copies::KeptCopies;
 use evacuation::Evacuation;
 use knarr_capture::processes::System;
+use knarr_config::Route;
 use knarr_decisions::ledger::Ledger;
 use load::Load;
 use running_jobs::{Jobs, Todo};
@@ -281,8 +282,10 @@ impl<'a> Supervisor<'a> {
         }
         let is_under_way = self.jobs.queue.is_running() || self.jobs.queue.is_waiting() || !self.ahead.is_idle();
         let looks_at_files = self.ledger.is_closing() || !self.watches.is_empty() || !self.setup.staged.is_empty();
+        // Nobody tells when another component is late.
+        let is_coupled = self.setup.snapshot.config.file.iter().any(|rule| rule.route() == Route::Transfer);
         let is_moved = self.evacuation.threads > 0 || self.setup.signals.is_terminated();
-        if self.ended.is_some() || is_under_way || looks_at_files || is_moved || self.waiting.is_any() {
+        if self.ended.is_some() || is_under_way || looks_at_files || is_coupled || is_moved || self.waiting.is_any() {
             LOOK_EVERY
         } else {
             LOOK_FOR_MORE
